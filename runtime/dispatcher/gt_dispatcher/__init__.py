@@ -1,0 +1,1 @@
+"""The dispatcher: rewrites clients' instructions into sharded programs for the workers."""

@@ -1,0 +1,1 @@
+"""Plans instructions: which worker does which local calls and collectives."""

@@ -41,6 +41,11 @@ class Cluster:
         """Folder with one log for each program of the cluster."""
         return self._processes.logs
 
+    def remove(self) -> None:
+        """Remove the cluster, as ``down`` does, and reap the programs that this process started."""
+        down(self.layout.name)
+        self._processes.reap()
+
     def load(self, archive: Path) -> None:
         """Import an image archive into every node.
 

@@ -1,0 +1,26 @@
+"""The README's example trains a model on the cluster, applied exactly as a person would."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.support.image import ROOT
+from tests.e2e.support.kubectl import Kubectl
+from tests.e2e.support.release import Release
+
+pytestmark = pytest.mark.e2e
+
+EXAMPLE = ROOT / "examples" / "digits" / "gtjob.yaml"
+TRAINING_TIMEOUT = 240.0
+LEAST_ACCURACY = 97.0
+
+
+def test_example_trains_to_the_promised_accuracy(release: Release, kubectl: Kubectl) -> None:
+    kubectl("apply", "--filename", str(EXAMPLE))
+    kubectl.wait("gtjob", "digits", "default", "condition=Succeeded", TRAINING_TIMEOUT)
+    log = kubectl("logs", "--selector=gt.dev/job=digits", "--namespace=default", "--tail=-1")
+    accuracies = re.findall(r"accuracy\D+(\d+(?:\.\d+)?) ?%", log)
+    assert accuracies, log
+    assert float(accuracies[-1]) >= LEAST_ACCURACY

@@ -22,8 +22,10 @@ PACKAGES: dict[str, str | None] = {
     "busybox-static": None,
     "buildah": "buildah",
     "debootstrap": "debootstrap",
+    "debian-archive-keyring": None,
 }
 
+_APT = ("apt-get", "-qq", "--option=DPkg::Lock::Timeout=300")
 _APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -42,17 +44,8 @@ def install_missing() -> None:
     if not wanted:
         return
     print(f"installing {' '.join(wanted)}", flush=True)
-    run("apt-get", "update", "-qq", env=_APT_ENVIRONMENT, timeout=300)
-    run(
-        "apt-get",
-        "install",
-        "-y",
-        "-qq",
-        "--no-install-recommends",
-        *wanted,
-        env=_APT_ENVIRONMENT,
-        timeout=900,
-    )
+    run(*_APT, "update", env=_APT_ENVIRONMENT, timeout=300)
+    run(*_APT, "install", "-y", "--no-install-recommends", *wanted, env=_APT_ENVIRONMENT, timeout=900)
 
 
 def _installed(package: str, program: str | None) -> bool:

@@ -20,7 +20,14 @@ def describe(kubectl: Kubectl) -> str:
         "nodes": _ask(kubectl, "get", "nodes", "--output=wide"),
         "objects": _ask(kubectl, "get", _KINDS, "--all-namespaces", "--output=wide"),
         "GT's objects": _ask(kubectl, "describe", "gtclusters,gtjobs", "--all-namespaces"),
-        "events": _ask(kubectl, "get", "events", "--all-namespaces", "--sort-by=.lastTimestamp")[-8000:],
+        "events": _ask(
+            kubectl,
+            "get",
+            "events",
+            "--all-namespaces",
+            "--sort-by=.lastTimestamp",
+            "--field-selector=involvedObject.kind!=Node",
+        )[-8000:],
         **_pods(kubectl),
     }
     return "\n\n".join(f"--- {title}\n{text.strip()}" for title, text in parts.items() if text.strip())

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 from gt_protocol.errors import ProtocolError, SequenceGap, WindowExceeded
 from gt_protocol.wire import Buffer, Frames, encode_sequenced, total_bytes
+
+#: Credit that a hello implies, before the other side has heard our limit. No window may be smaller.
+INITIAL_CREDIT: Final = 16
 
 
 class Link:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gt_protocol.placements import Placement
+from gt_protocol.errors import ShardingError
+from gt_protocol.placements import Placement, Replicate, Shard
 from gt_protocol.programs import Routine
 
 from gt_dispatcher.planner.layout import Layout, Mesh
@@ -81,3 +82,24 @@ class Region:
 
     mesh: Mesh
     placements: tuple[Placement, ...] | None
+
+    def placements_for(self, shape: tuple[int, ...]) -> tuple[Placement, ...]:
+        """The placements of a tensor of this shape, with axes counted from the front.
+
+        Raises:
+            ShardingError: An axis is beyond the tensor's.
+        """
+        rank = len(shape)
+        placements: list[Placement] = []
+        for placement in self.placements or (Replicate(),) * len(self.mesh.shape):
+            if isinstance(placement, Shard):
+                if not -rank <= placement.axis < rank:
+                    raise ShardingError(
+                        f"shard({placement.axis}) of a tensor of shape {shape}: "
+                        f"there is no axis {placement.axis}; use {-rank} to {rank - 1}"
+                        if rank
+                        else f"shard({placement.axis}) of a tensor without axes; replicate it instead"
+                    )
+                placement = Shard(placement.axis % rank)
+            placements.append(placement)
+        return tuple(placements)

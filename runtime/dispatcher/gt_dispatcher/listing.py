@@ -1,0 +1,191 @@
+"""Bodies as the dispatcher walks them: decoded, checked and unpacked once, then found again by their bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+from gt_protocol.arguments import Argument, ListArg, Operand
+from gt_protocol.blocks import ENTER, EXIT, FREE, PLACE, Body, Call, CallSize, NewTensor, decode_body
+from gt_protocol.operators import OperatorTable
+
+#: Item kinds of a listing. Calls are the common case and stand first.
+CALL: Final = 0
+RELEASE: Final = 1
+PLACEMENT: Final = 2
+REGION_BEGIN: Final = 3
+REGION_END: Final = 4
+
+
+class ListedCall(msgspec.Struct, frozen=True, eq=False):
+    """A call with what the dispatcher asks of it again and again.
+
+    Attributes:
+        key: Small number: equal calls of all bodies share it.
+        call: The call.
+        size: What it consumes.
+        name: Name of its operator.
+        random: Whether it draws random numbers.
+        targets: The operands that it writes to.
+        bases: For each new tensor, the operand that it is a view of, or -1.
+        views: Whether any of them is a view.
+    """
+
+    key: int
+    call: Call
+    size: CallSize
+    name: str
+    random: bool
+    targets: tuple[int, ...]
+    bases: tuple[int, ...]
+    views: bool
+
+
+class Item(msgspec.Struct, frozen=True, eq=False):
+    """One step of a block.
+
+    Tensors are named by position in the block's file: first the input slots, last one first, then the outputs.
+
+    Attributes:
+        kind: What to do.
+        operands: Positions of the operands.
+        call: The call, if it is one.
+        signal: The signal, if it concerns one.
+    """
+
+    kind: int
+    operands: tuple[int, ...] = ()
+    call: ListedCall | None = None
+    signal: str = ""
+
+
+class Listing(msgspec.Struct, frozen=True, eq=False):
+    """A body, ready to be walked.
+
+    Attributes:
+        items: Its steps.
+        inputs: Number of input slots.
+        outputs: Number of new tensors.
+        floats: Number of floats.
+        ints: Number of integers.
+        instructions: Number of calls and placements.
+    """
+
+    items: tuple[Item, ...]
+    inputs: int
+    outputs: int
+    floats: int
+    ints: int
+    instructions: int
+
+
+def count_operands(argument: Argument) -> int:
+    """Number of tensors in an argument."""
+    if isinstance(argument, ListArg):
+        return sum(count_operands(item) for item in argument.items)
+    return int(isinstance(argument, Operand))
+
+
+def written_operands(call: Call, writes: tuple[int, ...]) -> tuple[int, ...]:
+    """The operands in the arguments that an operator writes to.
+
+    Args:
+        call: A call of the operator.
+        writes: Positions of those arguments in the operator's schema. Positions past the positional arguments are
+            keyword arguments, which are `out` tensors then.
+    """
+    operands: list[int] = []
+    at = 0
+    for position, argument in enumerate(call.args):
+        count = count_operands(argument)
+        if position in writes:
+            operands += range(at, at + count)
+        at += count
+    by_keyword = any(position >= len(call.args) for position in writes)
+    for _, argument in call.kwargs:
+        count = count_operands(argument)
+        if by_keyword:
+            operands += range(at, at + count)
+        at += count
+    return tuple(operands)
+
+
+class ListingCache:
+    """Decodes bodies, and remembers the latest.
+
+    Args:
+        operators: The operator table.
+        capacity: Number of bodies to remember.
+    """
+
+    def __init__(self, operators: OperatorTable, capacity: int = 1024) -> None:
+        self._operators = operators
+        self._capacity = capacity
+        self._listings: OrderedDict[bytes, Listing] = OrderedDict()
+        self._calls: OrderedDict[Call, ListedCall] = OrderedDict()
+        self._next_key = 0
+
+    def get(self, body: bytes) -> Listing:
+        """The listing of an encoded body.
+
+        Raises:
+            MalformedFrame: It is no body.
+        """
+        listing = self._listings.get(body)
+        if listing is None:
+            listing = self._listings[body] = self._unpack(decode_body(body, len(self._operators)))
+            if len(self._listings) > self._capacity:
+                self._listings.popitem(last=False)
+        else:
+            self._listings.move_to_end(body)
+        return listing
+
+    def _unpack(self, body: Body) -> Listing:
+        calls = [self._listed(call, size) for call, size in zip(body.calls, body.sizes, strict=True)]
+        stream, shift = body.stream, body.inputs
+        items: list[Item] = []
+        at = 0
+        while at < len(stream):
+            code = stream[at]
+            at += 1
+            if code >= 0:
+                call = calls[code]
+                end = at + call.size.operands
+                items.append(Item(CALL, tuple(shift + ref for ref in stream[at:end]), call))
+                at = end
+            elif code == FREE:
+                items.append(Item(RELEASE, (shift + stream[at],)))
+                at += 1
+            elif code == PLACE:
+                items.append(Item(PLACEMENT, (shift + stream[at],), signal=body.signals[stream[at + 1]]))
+                at += 2
+            elif code == ENTER:
+                items.append(Item(REGION_BEGIN, signal=body.signals[stream[at]]))
+                at += 1
+            elif code == EXIT:
+                items.append(Item(REGION_END))
+        return Listing(tuple(items), body.inputs, body.outputs, body.floats, body.ints, body.instructions)
+
+    def _listed(self, call: Call, size: CallSize) -> ListedCall:
+        known = self._calls.get(call)
+        if known is not None:
+            self._calls.move_to_end(call)
+            return known
+        operator = self._operators[call.op]
+        bases = tuple(output.base for output in call.outputs if isinstance(output, NewTensor))
+        listed = ListedCall(
+            key=self._next_key,
+            call=call,
+            size=size,
+            name=operator.name,
+            random=operator.random,
+            targets=written_operands(call, operator.writes),
+            bases=bases,
+            views=any(base >= 0 for base in bases),
+        )
+        self._next_key += 1
+        self._calls[call] = listed
+        if len(self._calls) > 16 * self._capacity:
+            self._calls.popitem(last=False)
+        return listed

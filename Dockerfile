@@ -8,6 +8,7 @@
 #   docker build --tag gt .                               all parts
 #   docker build --tag gt-operator --target operator .    the operator alone, without PyTorch
 #
+# Sources are copied and not bind-mounted: buildah reuses a layer even after what it mounted has changed.
 # It runs as a user without rights, and with a read-only root file system where /tmp is a volume.
 
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
@@ -38,33 +39,31 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels /src
 # What the operator depends on.
 FROM base AS operator-dependencies
 RUN python3 -m venv /opt/venv
-COPY requirements/operator.txt /requirements/
-RUN pip install --require-hashes --requirement /requirements/operator.txt
+COPY requirements/operator.txt /opt/requirements/
+RUN pip install --require-hashes --requirement /opt/requirements/operator.txt
+
+
+FROM operator-dependencies AS operator
+COPY --from=wheel /wheels /opt/wheels
+RUN pip install --no-deps --no-index /opt/wheels/*.whl
+WORKDIR /opt/gt
+USER 10001:10001
+CMD ["kopf", "run", "-m", "gt_operator.main"]
 
 
 # What the other parts depend on, on top.
 FROM operator-dependencies AS dependencies
 # 0 leaves PyTorch out, for pods that mount it.
 ARG WITH_TORCH=1
-COPY requirements /requirements
+COPY requirements /opt/requirements
 RUN set -e; \
     if [ "$WITH_TORCH" = 1 ]; then parts="dispatcher worker client examples"; else parts=base; fi; \
-    for part in $parts; do pip install --require-hashes --requirement "/requirements/$part.txt"; done
+    for part in $parts; do pip install --require-hashes --requirement "/opt/requirements/$part.txt"; done
 
 
-FROM base AS operator
-COPY --from=operator-dependencies /opt/venv /opt/venv
-RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --no-deps --no-index /wheels/*.whl
-WORKDIR /opt/gt
-USER 10001:10001
-CMD ["kopf", "run", "-m", "gt_operator.main"]
-
-
-FROM base AS gt
-COPY --from=dependencies /opt/venv /opt/venv
-RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --no-deps --no-index /wheels/*.whl
+FROM dependencies AS gt
+COPY --from=wheel /wheels /opt/wheels
+RUN pip install --no-deps --no-index /opt/wheels/*.whl
 WORKDIR /opt/gt
 COPY examples examples
 USER 10001:10001

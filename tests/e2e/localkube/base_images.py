@@ -12,6 +12,7 @@ from .layout import CACHE
 from .shell import run
 
 BASE_IMAGE = "localhost/gt-base:bookworm"
+_STORE = CACHE / "images"
 _SUITE = "bookworm"
 _PACKAGES = "python3,python3-venv,ca-certificates"
 
@@ -31,8 +32,13 @@ def buildah(*arguments: str | Path, timeout: float = 1800.0, cwd: Path | None = 
     """
     # chroot isolation and overlay storage work without the rights that a container engine would need.
     environment: Mapping[str, str] = {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "overlay"}
-    store = ("--root", CACHE / "images", "--runroot", Path("/run/gt-localkube-images"))
+    store = ("--root", _STORE, "--runroot", Path("/run/gt-localkube-images"))
     return run("buildah", *store, *arguments, env=environment, timeout=timeout, cwd=cwd)
+
+
+def release_store() -> None:
+    """Undo the mount that buildah keeps on its store, unless another build is using it."""
+    run("umount", _STORE / "overlay", check=False)
 
 
 def has_image(name: str) -> bool:

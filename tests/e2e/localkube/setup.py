@@ -56,6 +56,7 @@ def ensure() -> None:
         binaries.build_missing(CACHE)
         base_images.pause_archive()
         base_images.ensure_base_image()
+        base_images.release_store()
 
 
 def _has_go() -> bool:

@@ -41,6 +41,7 @@ def build(with_torch: bool, target: str = "gt", timeout: float = 1800.0) -> Imag
     buildah(
         "build",
         "--layers",
+        "--force-rm",
         # The package index is reached as this machine reaches it, with the certificates that it trusts.
         "--network=host",
         f"--volume={CERTIFICATES}:{CERTIFICATES}:ro",

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tests.e2e.localkube import cluster as localkube
 from tests.e2e.localkube import setup
+from tests.e2e.localkube.base_images import release_store
 from tests.e2e.localkube.layout import CACHE, STATE_ROOT
 from tests.e2e.localkube.shell import CommandError, run
 
@@ -158,6 +159,7 @@ class SourceCluster:
     def stop(self) -> None:
         if self._cluster is not None:
             self._cluster.remove()
+            release_store()
         self._held.close()
 
     def _hold_name(self) -> None:

@@ -33,6 +33,8 @@ def run(
     Raises:
         CommandError: The command failed (with ``check``) or took longer than ``timeout``.
     """
+    # A failing test then shows the line that asked for the command.
+    __tracebackhide__ = True
     words = [str(word) for word in command]
     try:
         done = subprocess.run(

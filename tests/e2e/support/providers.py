@@ -138,7 +138,8 @@ class SourceCluster:
         if reason is not None:
             raise Unavailable(reason)
         self._hold_name()
-        self._cluster = localkube.up(self._name, node_count=2)
+        # One copy of the full image takes 13 GB of a node's disk.
+        self._cluster = localkube.up(self._name, node_count=1 if self._full_image else 2)
         return self._cluster.kubeconfig
 
     def _can_not_mount_torch(self) -> str | None:

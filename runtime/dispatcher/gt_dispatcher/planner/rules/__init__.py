@@ -1,0 +1,45 @@
+"""The planner's own rules, by subject.
+
+A rule looks at an instruction of which an operand is split or partial, and proposes placements for the others and for
+the results. `find_rule` says which rule is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gt_protocol.operators import OperatorTable
+
+from gt_dispatcher.planner.errors import NoRule
+from gt_dispatcher.planner.instruction import Instruction
+from gt_dispatcher.planner.rules import factories, pointwise, randomness, views
+from gt_dispatcher.planner.rules.linear import LINEAR
+from gt_dispatcher.planner.rules.pointwise import is_pointwise
+from gt_dispatcher.planner.strategy import Custom, Rule
+
+_RULES: Final[Mapping[str, Rule]] = {
+    **views.RULES,
+    **pointwise.RULES,
+    **factories.RULES,
+    "aten::native_dropout": randomness.dropout,
+}
+
+
+def find_rule(instruction: Instruction, operators: OperatorTable) -> Rule:
+    """The rule for an instruction: its own, or that of its kind."""
+    own = _RULES.get(instruction.name)
+    if own is not None:
+        return own
+    if instruction.operator.random:
+        return randomness.draw
+    if is_pointwise(instruction.operator, operators):
+        return pointwise.pointwise
+    return _none
+
+
+def _none(instruction: Instruction) -> Custom:
+    raise NoRule(f"there is no rule for {instruction.name}")
+
+
+__all__ = ["LINEAR", "find_rule"]

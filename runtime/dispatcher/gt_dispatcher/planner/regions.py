@@ -1,0 +1,49 @@
+"""Turns rules of the sharding file into regions on the workers that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from gt_protocol.sharding import SignalRule
+
+from gt_dispatcher.planner.errors import MissingWorker, UnsupportedMesh
+from gt_dispatcher.planner.layout import Mesh
+from gt_dispatcher.planner.plan import Region
+
+
+def resolve_region(rule: SignalRule, workers: Collection[int]) -> Region:
+    """The region that a rule describes.
+
+    Args:
+        rule: A rule of the sharding file.
+        workers: Indices of the workers that are there.
+
+    Raises:
+        UnsupportedMesh: The mesh has more than one dimension, or its parts have weights.
+        MissingWorker: The rule names workers that are not there.
+    """
+    spec = rule.mesh
+    missing = sorted(set(spec.workers).difference(workers))
+    if missing:
+        raise MissingWorker(
+            f"{_named(missing)} not there",
+            line=rule.line,
+            signal=rule.name,
+            hint=f"workers {', '.join(map(str, sorted(workers)))} are" if workers else "no worker is",
+        )
+    if len(spec.shape) != 1:
+        raise UnsupportedMesh(
+            f"a mesh of shape {tuple(spec.shape)} is not supported yet",
+            line=rule.line,
+            signal=rule.name,
+            hint="use a mesh of one dimension: leave `shape` out",
+        )
+    if rule.weights is not None:
+        raise UnsupportedMesh(
+            "`weights` are not supported yet", line=rule.line, signal=rule.name, hint="leave them out for even parts"
+        )
+    return Region(Mesh(tuple(spec.workers), tuple(spec.shape), tuple(spec.dim_names)), rule.placements)
+
+
+def _named(workers: list[int]) -> str:
+    return f"worker {workers[0]} is" if len(workers) == 1 else f"workers {', '.join(map(str, workers))} are"

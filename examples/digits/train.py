@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -98,8 +99,7 @@ def main() -> None:
     if DEVICE == "fleet":
         print(f"instructions per second {gt.instructions() / seconds:,.0f}")
     if "LOSSES" in os.environ:
-        with open(os.environ["LOSSES"], "w") as file:
-            json.dump([loss.item() for loss in losses], file)
+        Path(os.environ["LOSSES"]).write_text(json.dumps([loss.item() for loss in losses]))
 
 
 if __name__ == "__main__":

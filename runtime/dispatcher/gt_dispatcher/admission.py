@@ -87,7 +87,7 @@ class Admission:
             state.effects.append(AllWorkersHere())
         return worker
 
-    def resolve(self, rule: SignalRule) -> Region:
+    def resolve(self, rule: SignalRule) -> Region | None:
         """The region of a rule, on the workers that are there.
 
         Raises:

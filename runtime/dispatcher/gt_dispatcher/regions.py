@@ -38,7 +38,7 @@ class RegionStack:
     def __init__(
         self,
         sharding: ShardingConfig | None,
-        resolve: Callable[[SignalRule], Region],
+        resolve: Callable[[SignalRule], Region | None],
         keys: RegionKeys,
         home: Mesh | None,
     ) -> None:
@@ -105,7 +105,7 @@ class RegionStack:
         self.key = self._keys.get(region, self.home)
 
 
-def check_sharding(sharding: ShardingConfig, resolve: Callable[[SignalRule], Region]) -> None:
+def check_sharding(sharding: ShardingConfig, resolve: Callable[[SignalRule], Region | None]) -> None:
     """Checks that every rule of a file can be carried out on the workers that are there.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gt_protocol.blocks import TensorMeta
 from gt_protocol.errors import GTError
 from gt_protocol.placements import Partial, Placement, Replicate
 from gt_protocol.programs import AliasStep, Routine
@@ -135,8 +136,7 @@ class StorageKeeper:
             if member.register == old_register:
                 member.move(root, register)
                 continue
-            meta = member.layout.meta
-            view = self._cached(("restride", root.id, meta), lambda meta=meta: self._planner.restride(root, meta))
+            view = self._restride(root, member.layout.meta)
             fresh = self._register()
             emission.run(view, NO_ORIGIN, (register, fresh), [], [])
             emission.free(member.layout, member.register)
@@ -153,6 +153,9 @@ class StorageKeeper:
     def _relayout(self, source: Layout, mesh: Mesh, placements: tuple[Placement, ...]) -> Plan:
         key = ("relayout", source.id, mesh, placements)
         return self._cached(key, lambda: self._planner.relayout(source, mesh, placements))
+
+    def _restride(self, root: Layout, meta: TensorMeta) -> Plan:
+        return self._cached(("restride", root.id, meta), lambda: self._planner.restride(root, meta))
 
     def _cached(self, key: PlanKey, make: Callable[[], Plan]) -> Plan:
         known = self.plans.get(key)

@@ -47,7 +47,6 @@ class WorkerDesk:
         state.pool.remove(worker)
         state.keeper.plans.clear()
         state.pool.retire(state.keeper.plans.retire())
-        state.planner.reset()
         for number, _ in state.fetches.of_worker(worker.index):
             self._failed(number, failure)
         for session in state.sessions.values():

@@ -1,0 +1,59 @@
+"""Sends what lies around when the program emits nothing for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from gt.blocks.handles import frees
+
+if TYPE_CHECKING:
+    from gt.blocks.builder import BlockBuilder
+
+#: A block with instructions is sent after a pause of this length, in seconds.
+INSTRUCTION_GAP: Final = 0.003
+#: Frees alone are sent after a pause of this length: mostly the next step takes them along.
+FREE_GAP: Final = 0.1
+
+
+class IdleFlusher:
+    """A thread that sleeps while nothing is pending.
+
+    Attributes:
+        gap: Pause after which a block with instructions is sent, in seconds.
+
+    The first instruction of a block wakes it, and so do finalizers, through a queue whose `put` takes no lock that a
+    finalizer could meet again.
+    """
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        self._builder = builder
+        self.gap = INSTRUCTION_GAP
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Starts the thread, unless it runs; the builder's lock is held."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="gt-idle", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            frees.parked = True
+            if not self._builder.pending and not frees.dropped and not frees.late:
+                frees.wake.get()
+            frees.parked = False
+            self._watch()
+
+    def _watch(self) -> None:
+        """Flushes once nothing has come for long enough."""
+        builder = self._builder
+        while True:
+            seen, began = builder.emitted, time.monotonic()
+            gap = self.gap if builder.pending else FREE_GAP
+            while builder.emitted == seen and (left := began + gap - time.monotonic()) > 0:
+                time.sleep(left)
+            if builder.emitted == seen:
+                builder.flush_if_idle(seen)
+                return

@@ -1,0 +1,139 @@
+"""What is called in place of an instruction when a call can't be one as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import torch
+from gt._torch import decomposition, get_overload
+from gt.blocks.handles import Handle
+from gt.errors import UnsupportedError
+from gt.metadata import FLEET, meta_tensor, metas
+from gt.tensor import FleetTensor, adopt, wrap_pristine
+
+_empties: Final[dict[Any, Any]] = {}
+_PLAIN_TYPES: Final = (FleetTensor, torch.Tensor, torch.nn.Parameter)
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """All tensors among values and lists of values."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(value)
+
+
+def is_unknown_type(tensor: torch.Tensor) -> bool:
+    """Whether a tensor belongs to a subclass that has to say itself what an operator does."""
+    return type(tensor) not in _PLAIN_TYPES and type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+def decline(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Leaves the call to the other tensor type in it."""
+    return NotImplemented
+
+
+def again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls the operator anew, after its operands have changed."""
+    return func(*args, **kwargs)
+
+
+def decompose(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Takes a composite operator apart, as autograd does where it is on."""
+    return func.decompose(*args, **kwargs)
+
+
+def run_decomposition(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Computes an operator by others."""
+    rule = decomposition(func)
+    assert rule is not None
+    return rule(*args, **kwargs)
+
+
+def on_meta(value: Any) -> Any:
+    """An argument with its tensors replaced by ones on PyTorch's `meta` device."""
+    if isinstance(value, FleetTensor):
+        return meta_tensor(value._h.meta)
+    if isinstance(value, list | tuple):
+        return [on_meta(item) for item in value]
+    return value
+
+
+def ask_metadata(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answers a question about shapes and types."""
+    return func(*on_meta(args), **{name: on_meta(value) for name, value in kwargs.items()})
+
+
+def materialize(handle: Handle) -> None:
+    """Has an instruction make a tensor that was only promised."""
+    meta = handle.meta.twin
+    assert meta is not None
+    made = _make_empty(meta.shape, meta.strides, meta.dtype)
+    number = made._h.id
+    made._h.id = 0
+    handle.id = number
+    handle.meta = meta
+
+
+def _make_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> FleetTensor:
+    from gt.dispatch import run  # the hot path needs this module to load
+
+    func = torch.ops.aten.empty_strided.default
+    made: FleetTensor = run(func, _empties, (list(shape), list(strides)), {"dtype": dtype, "device": FLEET})
+    return made
+
+
+def make_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Makes a tensor on another device after the pattern of one on the fleet, as `zeros_like(x, device="cpu")` does."""
+    name = func._schema.name
+    if not name.endswith("_like") and "::new_" not in name:
+        raise UnsupportedError(f"{func.name()} can't put its result on {kwargs['device']}: use x.to() on the result")
+    pattern = [
+        torch.empty_strided(value.shape, value.stride(), dtype=value.dtype) if isinstance(value, FleetTensor) else value
+        for value in args
+    ]
+    return func(*pattern, **kwargs)
+
+
+def reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Carries out an operator that gives an operand another shape: `t_`, `squeeze_`, `resize_`, or `out=`."""
+    name = func._schema.name.removeprefix("aten::")
+    if name == "resize_":
+        return _resize(args[0], tuple(args[1]))
+    view = get_overload(f"{name.removesuffix('_')}.{func._overloadname}") if name.endswith("_") else None
+    if view is not None:
+        adopt(args[0], view(*args, **kwargs))
+        return args[0]
+    return _resize_outputs(func, args, kwargs)
+
+
+def _resize(tensor: FleetTensor, shape: tuple[int, ...]) -> FleetTensor:
+    target = torch.empty(shape, dtype=tensor.dtype, device=FLEET)
+    kept = min(tensor.numel(), target.numel())
+    if kept:
+        target.view(-1)[:kept].copy_(tensor.reshape(-1)[:kept])
+    adopt(tensor, target)  # type: ignore[arg-type]  # what the device makes is a FleetTensor
+    return tensor
+
+
+def _resize_outputs(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs into new tensors of the right shape, which the empty `out=` tensors then become."""
+    trial = {name: on_meta(value) for name, value in kwargs.items()}
+    func(*on_meta(args), **trial)
+    fresh = dict(kwargs)
+    for name, value in kwargs.items():
+        if isinstance(value, FleetTensor) and trial[name].shape != value.shape:
+            if value.numel():
+                raise UnsupportedError(
+                    f"out= has shape {tuple(value.shape)}, but the result has {tuple(trial[name].shape)}: "
+                    "give a tensor of that shape, or an empty one"
+                )
+            fresh[name] = wrap_pristine(metas.pristine(metas.of(trial[name])))
+    func(*args, **fresh)
+    for name, value in fresh.items():
+        if value is not kwargs[name]:
+            adopt(kwargs[name], value)
+    outputs = [value for value in kwargs.values() if isinstance(value, FleetTensor)]
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)

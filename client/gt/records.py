@@ -1,0 +1,125 @@
+"""Records: a call as the cache keeps it, ready to be emitted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from gt.blocks.cuts import gear
+from gt.metadata import Meta
+from gt_protocol.blocks import Call
+
+#: Records to keep in each of two generations.
+MAX_RECORDS: Final = 1 << 14
+
+
+class New(msgspec.Struct, frozen=True):
+    """A result that is the instruction's next new tensor."""
+
+    meta: Meta
+
+
+class Same(msgspec.Struct, frozen=True):
+    """A result that is one of the operands.
+
+    Attributes:
+        operand: Which one.
+        fresh: Give a new Python object for the same tensor, as views do.
+    """
+
+    operand: int
+    fresh: bool
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A result that is no tensor."""
+
+    value: Any
+
+
+class Many(msgspec.Struct, frozen=True):
+    """Several results."""
+
+    kind: type
+    items: tuple[Any, ...]
+
+
+class Record:
+    """A call, its results, and what emission needs to know of it.
+
+    Attributes:
+        number: Its number in the stream of a block under construction.
+        call: The call as it travels.
+        gear: Its share of the rolling hash.
+        made: Number of new tensors.
+        random: 1 if it draws random numbers, else 0.
+        emits: Whether it is an instruction at all; no-op views are none.
+        result: How to make the result.
+        metas: Metadata of the new tensors, in order.
+        single: Metadata of the result, if that is one new tensor and nothing else.
+        target: The operand that is the result, if it is one and nothing else; else -1.
+    """
+
+    __slots__ = ("call", "emits", "gear", "made", "metas", "number", "random", "result", "single", "target")
+
+    def __init__(self, number: int, call: Call, result: Any, *, random: bool, emits: bool) -> None:
+        self.number = number
+        self.call = call
+        self.gear = gear(encode_call(call))
+        self.metas = tuple(new_metas(result))
+        self.made = len(self.metas)
+        self.random = int(random)
+        self.emits = emits
+        self.result = result
+        self.single: Meta | None = result.meta if type(result) is New else None
+        self.target = result.operand if type(result) is Same and not result.fresh and emits else -1
+
+
+def new_metas(result: Any) -> Iterator[Meta]:
+    """Metadata of the new tensors in a result."""
+    if isinstance(result, New):
+        yield result.meta
+    elif isinstance(result, Many):
+        for item in result.items:
+            yield from new_metas(item)
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode_call(call: Call) -> bytes:
+    """A call's bytes: they tell apart what Python takes for equal, such as 1 and True."""
+    return _encoder.encode(call)
+
+
+class RecordBook:
+    """Numbers records, and finds them again when a block is encoded.
+
+    It keeps two generations: a record in a block under construction is never more than one old.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next = 0
+        self._calls: dict[int, Call] = {}
+        self._older: dict[int, Call] = {}
+
+    def add(self, call: Call, result: Any, *, random: bool, emits: bool) -> Record:
+        """Makes a record."""
+        with self._lock:
+            if len(self._calls) >= MAX_RECORDS:
+                self._older, self._calls = self._calls, {}
+            self._next += 1
+            record = Record(self._next, call, result, random=random, emits=emits)
+            self._calls[record.number] = call
+        return record
+
+    def call(self, number: int) -> Call:
+        """The call of a record."""
+        call = self._calls.get(number)
+        return self._older[number] if call is None else call
+
+
+book: Final = RecordBook()

@@ -66,6 +66,6 @@ class Release:
 def _torch_overlay(folder: Path) -> dict[str, Any]:
     """Return a pod template overlay that mounts a folder of Python packages into every container of GT."""
     mount = {"name": "torch", "mountPath": _TORCH_MOUNT, "readOnly": True}
-    container = {"name": "gt", "env": [{"name": "PYTHONPATH", "value": _TORCH_MOUNT}], "volumeMounts": [mount]}
+    container = {"name": "*", "env": [{"name": "PYTHONPATH", "value": _TORCH_MOUNT}], "volumeMounts": [mount]}
     volume = {"name": "torch", "hostPath": {"path": str(folder), "type": "Directory"}}
     return {"spec": {"containers": [container], "volumes": [volume]}}

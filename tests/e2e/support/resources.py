@@ -22,7 +22,7 @@ def cluster(name: str, replicas: int = 1, **spec: Any) -> Object:
 
 def job(name: str, cluster_name: str, *command: str, **spec: Any) -> Object:
     """Return a GTJob that runs a command on a cluster in its own namespace."""
-    container = {"name": "gt", "command": list(command)}
+    container = {"name": "client", "command": list(command)}
     return {
         "apiVersion": API_VERSION,
         "kind": "GTJob",

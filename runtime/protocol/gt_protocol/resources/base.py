@@ -52,6 +52,15 @@ class Model(BaseModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
     transitions: ClassVar[tuple[Transition, ...]] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, value: Any) -> Any:
+        # As the API server does: null stands for a field that isn't there.
+        if not isinstance(value, dict):
+            return value
+        optional = {field.alias for field in cls.model_fields.values() if not field.is_required()}
+        return {name: item for name, item in value.items() if item is not None or name not in optional}
+
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
         for rule in self.rules:

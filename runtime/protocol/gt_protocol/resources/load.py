@@ -36,7 +36,8 @@ def load_resource(doc: Mapping[str, Any], *, source: str = "") -> GTCluster | GT
     try:
         return model.model_validate(doc)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        # A misspelt field often makes another one missing; its name is what helps.
+        first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
         raise ManifestError(_message(first), source=source, field=_path(first["loc"])) from None
 
 

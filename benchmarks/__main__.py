@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import gt
 import torch
 
+import gt
 from benchmarks import emit, fetch
 from benchmarks.records import Record, show, write
 

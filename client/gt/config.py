@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from gt.errors import ConfigError
 from gt_protocol.settings import ClientSettings
 from gt_protocol.sharding import parse_sharding

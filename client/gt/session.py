@@ -126,6 +126,7 @@ class Session:
         self._next_request = 1
         self._answers: dict[int, tuple[Value | FetchFailed, Frames] | None] = {}
         self._sources: OrderedDict[int, tuple[Any, ...]] = OrderedDict()
+        self._attempt: tuple[Bindings | None, int] = (None, 0)
         self._closing = threading.Event()
         self.workers = 0
         self._transport = Transport(settings.address, settings.keys)
@@ -140,6 +141,8 @@ class Session:
     def send_block(self, body: bytes, bindings: Bindings, sources: tuple[Any, ...]) -> None:
         """Sends a block of instructions.
 
+        A call that was interrupted may be repeated with the same bindings: a block that was taken is not sent twice.
+
         Args:
             body: Its encoded body.
             bindings: Its bindings.
@@ -150,10 +153,14 @@ class Session:
             SessionLost: The session has ended.
         """
         with self._lock:
-            sequence = self._send(BlockMessage(bindings), [body])
-            self._sources[sequence] = sources
+            attempt, number = self._attempt
+            if attempt is bindings and self._link.sent >= number:
+                return
+            self._attempt = bindings, self._link.sent + 1
+            self._sources[self._link.sent + 1] = sources
             if len(self._sources) > KEPT_SOURCES:
                 self._sources.popitem(last=False)
+            self._send(BlockMessage(bindings), [body])
 
     def upload(self, tensor: int, meta: TensorMeta, data: memoryview) -> None:
         """Sends a tensor's bytes, dense, in row-major order; they must not change afterwards.
@@ -205,7 +212,7 @@ class Session:
             self._lost = self._lost or SessionLost("the session has been closed")
             self._transport.close()
 
-    def _send(self, payload: ClientPayload, buffers: Frames) -> int:
+    def _send(self, payload: ClientPayload, buffers: Frames) -> None:
         if os.getpid() != self._pid:
             raise SessionLost("a forked process can't use its parent's session: use fleet tensors in one process only")
         data = CLIENT_PAYLOADS.encode(payload)
@@ -215,7 +222,6 @@ class Session:
         frames = self._link.send(data, buffers)
         self._transport.send(frames)
         self._pulse.spoke(time.monotonic())
-        return self._link.sent
 
     def _ready(self, size: int) -> bool:
         if self._lost is not None:
@@ -248,7 +254,6 @@ class Session:
                     raise ConnectError(str(self._lost)) from self._lost
                 if self._live:
                     return
-                self._hello()
             if time.monotonic() > deadline:
                 raise ConnectError(
                     f"no answer from {self.settings.address} within {self.settings.connect_timeout:g} s: "
@@ -257,17 +262,12 @@ class Session:
             self._transport.wait(LOOK)
 
     def _keep(self) -> None:
-        """Signs of life while the program is busy elsewhere."""
+        """Takes part in the conversation while the program is busy elsewhere."""
         while not self._closing.wait(min(self._pulse.interval, 1.0) / 2):
             with self._lock:
                 self._pump()
-                now = time.monotonic()
                 if self._lost is not None:
                     return
-                if not self._live:
-                    self._hello()
-                elif self._pulse.due(now):
-                    self._heartbeat(now)
 
     def _pump(self) -> None:
         """Takes in all that has come. The lock is held."""
@@ -280,19 +280,24 @@ class Session:
             except ProtocolError as error:
                 self._lost = SessionLost(f"the dispatcher broke the protocol: {error}")
         if self._lost is None:
-            self._check_alive()
+            self._keep_alive()
 
-    def _check_alive(self) -> None:
+    def _keep_alive(self) -> None:
+        """Notices silence, says hello anew where that is due, and gives signs of life."""
         now = time.monotonic()
         reason = self.settings.watch()
         if reason is not None:
             self._lost = SessionLost(f"the local fleet has ended: {reason}")
-        elif self._epoch and self._pulse.dead(now):
+            return
+        if self._epoch and self._pulse.dead(now):
             silence = self._pulse.silent_for(now)
             if silence > 3 * self._pulse.silence:
                 self._lost = SessionLost(f"the dispatcher has been silent for {silence:.0f} s; its tensors are gone")
+                return
             self._live = False
-        if self._link.owes_acknowledgement(ANSWER_WINDOW // 8) and self._live:
+        if not self._live:
+            self._hello()
+        elif self._pulse.due(now) or self._link.owes_acknowledgement(ANSWER_WINDOW // 8):
             self._heartbeat(now)
 
     def _take(self, message: Control, frames: Frames) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 
+from gt_dispatcher.server import Server
 from gt_protocol.errors import GTError
 from gt_protocol.lifeline import watch_lifeline
 from gt_protocol.logs import configure_logging
 from gt_protocol.settings import DispatcherSettings
-
-from gt_dispatcher.server import Server
 
 
 def main() -> int:

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gt_protocol.errors import ProtocolError, ShardingError
-from gt_protocol.heartbeat import Pulse
-from gt_protocol.link import INITIAL_CREDIT
-from gt_protocol.messages import PROTOCOL_VERSION, ClientHello, RefusalCode, Welcome, WorkerHello
-from gt_protocol.sharding import ShardingConfig, SignalRule, parse_sharding
-
 from gt_dispatcher.errors import Rejected
 from gt_dispatcher.events import Address, AllWorkersHere, Unwatch, Watch
 from gt_dispatcher.planner.plan import Region
@@ -18,6 +12,11 @@ from gt_dispatcher.regions import RegionStack, check_sharding
 from gt_dispatcher.sessions import Session
 from gt_dispatcher.state import CoreState
 from gt_dispatcher.workers import WorkerState
+from gt_protocol.errors import ProtocolError, ShardingError
+from gt_protocol.heartbeat import Pulse
+from gt_protocol.link import INITIAL_CREDIT
+from gt_protocol.messages import PROTOCOL_VERSION, ClientHello, RefusalCode, Welcome, WorkerHello
+from gt_protocol.sharding import ShardingConfig, SignalRule, parse_sharding
 
 #: A worker that has been silent for so many heartbeats gives way to a new one of the same index.
 SILENT_HEARTBEATS = 3

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from gt_protocol.dtypes import ITEM_SIZES
-from gt_protocol.errors import GTError, MalformedFrame
-from gt_protocol.failure import Failure, FailureKind
-from gt_protocol.messages import BlockMessage, ClientPayload, Fetch, FetchFailed, Upload
-from gt_protocol.programs import FetchRegister, StoreShard
-from gt_protocol.wire import Frames, total_bytes
-
 from gt_dispatcher.directory import Tensor
 from gt_dispatcher.emission import Emission
 from gt_dispatcher.events import Unwatch
@@ -16,6 +9,12 @@ from gt_dispatcher.fetches import PendingFetch
 from gt_dispatcher.interpreter import Block, Interpreter
 from gt_dispatcher.sessions import Session
 from gt_dispatcher.state import CoreState
+from gt_protocol.dtypes import ITEM_SIZES
+from gt_protocol.errors import GTError, MalformedFrame
+from gt_protocol.failure import Failure, FailureKind
+from gt_protocol.messages import BlockMessage, ClientPayload, Fetch, FetchFailed, Upload
+from gt_protocol.programs import FetchRegister, StoreShard
+from gt_protocol.wire import Frames, total_bytes
 
 
 class ClientDesk:

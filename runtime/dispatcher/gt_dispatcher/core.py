@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from traceback import format_exception
 
+from gt_dispatcher.admission import Admission
+from gt_dispatcher.clients import ClientDesk
+from gt_dispatcher.errors import Rejected
+from gt_dispatcher.events import Address, Effect, Event, PeerExited, Received, Role
+from gt_dispatcher.sessions import Session
+from gt_dispatcher.state import CoreSettings, CoreState
+from gt_dispatcher.worker_desk import WorkerDesk
 from gt_protocol.errors import ProtocolError, SequenceGap
 from gt_protocol.messages import (
     ClientHello,
@@ -21,14 +28,6 @@ from gt_protocol.messages import (
 )
 from gt_protocol.operators import OperatorTable
 from gt_protocol.wire import CLIENT_PAYLOADS, WORKER_ANSWERS, Frames, decode_control
-
-from gt_dispatcher.admission import Admission
-from gt_dispatcher.clients import ClientDesk
-from gt_dispatcher.errors import Rejected
-from gt_dispatcher.events import Address, Effect, Event, PeerExited, Received, Role
-from gt_dispatcher.sessions import Session
-from gt_dispatcher.state import CoreSettings, CoreState
-from gt_dispatcher.worker_desk import WorkerDesk
 
 
 class Core:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gt_protocol.failure import Failure, FailureKind
-
 from gt_dispatcher.planner.layout import Layout
+from gt_protocol.failure import Failure, FailureKind
 
 #: Layout id of a tensor that has no value; no plan is ever cached under it.
 NO_LAYOUT = -1

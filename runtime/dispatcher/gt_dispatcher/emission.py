@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gt_protocol.programs import FREE, Program, Routine, pack_code
-
 from gt_dispatcher.planner.layout import Layout
 from gt_dispatcher.planner.plan import Plan
 from gt_dispatcher.workers import WorkerPool, WorkerState
+from gt_protocol.programs import FREE, Program, Routine, pack_code
 
 
 class ProgramWriter:

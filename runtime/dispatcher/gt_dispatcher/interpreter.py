@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gt_protocol.blocks import Bindings
-from gt_protocol.errors import GTError, MalformedFrame
-from gt_protocol.failure import Failure, FailureKind
-
 from gt_dispatcher.directory import Directory, Tensor
 from gt_dispatcher.emission import Emission
 from gt_dispatcher.listing import CALL, PLACEMENT, REGION_BEGIN, REGION_END, RELEASE, Item, ListedCall, Listing
@@ -16,9 +12,14 @@ from gt_dispatcher.planner.layout import Layout
 from gt_dispatcher.planner.plan import Plan, Prepare
 from gt_dispatcher.regions import RegionStack
 from gt_dispatcher.storages import StorageKeeper
+from gt_protocol.blocks import Bindings
+from gt_protocol.errors import GTError, MalformedFrame
+from gt_protocol.failure import Failure, FailureKind
 
 #: A storage changes at most this often before an instruction: once for each operand and kind of change.
 MAX_PREPARATIONS = 1024
+
+_FREED = Failure(FailureKind.UNKNOWN_TENSOR, "the tensor was freed before this instruction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,7 @@ class Interpreter:
     def _release(self, tensor: Tensor) -> None:
         for layout, register in self._directory.remove(tensor):
             self._emission.free(layout, register)
-        message = f"tensor {tensor.id} was freed before this instruction"
-        tensor.fail(Failure(FailureKind.UNKNOWN_TENSOR, message))
+        tensor.fail(_FREED)
 
     def _lose(self, tensor: Tensor, failure: Failure) -> None:
         if tensor.failure is None:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Final
 
 import msgspec
+
 from gt_protocol.arguments import Argument, ListArg, Operand
 from gt_protocol.blocks import ENTER, EXIT, FREE, PLACE, Body, Call, CallSize, NewTensor, decode_body
 from gt_protocol.operators import OperatorTable

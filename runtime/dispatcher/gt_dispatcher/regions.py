@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gt_protocol.errors import GTError, MalformedFrame, ShardingError
-from gt_protocol.sharding import ShardingConfig, SignalRule
-
 from gt_dispatcher.planner.layout import Mesh
 from gt_dispatcher.planner.plan import Region
+from gt_protocol.errors import GTError, MalformedFrame, ShardingError
+from gt_protocol.sharding import ShardingConfig, SignalRule
 
 #: Regions of a program may nest this deep.
 MAX_REGIONS = 256

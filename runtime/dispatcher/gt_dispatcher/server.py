@@ -6,18 +6,18 @@ import os
 import time
 
 import structlog
-from gt_protocol.endpoint import HealthEndpoint
-from gt_protocol.errors import SettingsError
-from gt_protocol.keys import read_dispatcher_keys
-from gt_protocol.operators import operator_table
-from gt_protocol.settings import DispatcherSettings
-from gt_protocol.sharding import ShardingConfig, parse_sharding
 
 from gt_dispatcher.core import Core
 from gt_dispatcher.events import AllWorkersHere, Effect, Event, Note, PeerExited, Received, Send, Tick, Unwatch, Watch
 from gt_dispatcher.metrics import registry
 from gt_dispatcher.state import CoreSettings
 from gt_dispatcher.transport import Transport
+from gt_protocol.endpoint import HealthEndpoint
+from gt_protocol.errors import SettingsError
+from gt_protocol.keys import read_dispatcher_keys
+from gt_protocol.operators import operator_table
+from gt_protocol.settings import DispatcherSettings
+from gt_protocol.sharding import ShardingConfig, parse_sharding
 
 #: Seconds between ticks; also how soon a stop is noticed.
 TICK = 0.1

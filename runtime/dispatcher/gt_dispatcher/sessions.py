@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from gt_protocol.heartbeat import Pulse
-from gt_protocol.link import Link
-from gt_protocol.messages import ClientAnswer
-from gt_protocol.wire import CLIENT_ANSWERS, Buffer
-
 from gt_dispatcher.directory import Directory
 from gt_dispatcher.events import Address
 from gt_dispatcher.outbox import Outbox
 from gt_dispatcher.regions import RegionStack
 from gt_dispatcher.workers import WorkerPool
+from gt_protocol.heartbeat import Pulse
+from gt_protocol.link import Link
+from gt_protocol.messages import ClientAnswer
+from gt_protocol.wire import CLIENT_ANSWERS, Buffer
 
 #: Messages that a client may have beyond those whose work is finished.
 CLIENT_WINDOW = 64

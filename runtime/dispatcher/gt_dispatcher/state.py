@@ -8,11 +8,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from gt_protocol.messages import Control, Heartbeat
-from gt_protocol.operators import OperatorTable
-from gt_protocol.sharding import ShardingConfig
-from gt_protocol.wire import Frames, encode_control
-
 from gt_dispatcher.events import Address, Effect, Note, Send
 from gt_dispatcher.fetches import FetchTable
 from gt_dispatcher.listing import ListingCache
@@ -22,6 +17,10 @@ from gt_dispatcher.regions import RegionKeys
 from gt_dispatcher.sessions import Session
 from gt_dispatcher.storages import StorageKeeper
 from gt_dispatcher.workers import WorkerPool, WorkerState
+from gt_protocol.messages import Control, Heartbeat
+from gt_protocol.operators import OperatorTable
+from gt_protocol.sharding import ShardingConfig
+from gt_protocol.wire import Frames, encode_control
 
 #: A client is told after this many messages that they arrived.
 ACKNOWLEDGE_EVERY: Final = 16

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gt_protocol.blocks import TensorMeta
-from gt_protocol.errors import GTError
-from gt_protocol.placements import Partial, Placement, Replicate
-from gt_protocol.programs import AliasStep, Routine
-
 from gt_dispatcher.directory import Storage, Tensor
 from gt_dispatcher.emission import Emission
 from gt_dispatcher.listing import ListedCall
@@ -17,6 +12,10 @@ from gt_dispatcher.planner.plan import Change, Plan, Prepare, Region
 from gt_dispatcher.planner.planner import Planner
 from gt_dispatcher.plans import PlanCache, PlanKey
 from gt_dispatcher.regions import RegionStack
+from gt_protocol.blocks import TensorMeta
+from gt_protocol.errors import GTError
+from gt_protocol.placements import Partial, Placement, Replicate
+from gt_protocol.programs import AliasStep, Routine
 
 #: Origin of steps that belong to no instruction of the client's.
 NO_ORIGIN = -1

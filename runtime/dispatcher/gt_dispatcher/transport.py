@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import zmq
 import zmq.auth.thread
-from gt_protocol.keys import DispatcherKeys
-from gt_protocol.wire import MAX_HEADER_BYTES, Frames
 from zmq.utils import z85
 
 from gt_dispatcher.events import Address, Role
+from gt_protocol.keys import DispatcherKeys
+from gt_protocol.wire import MAX_HEADER_BYTES, Frames
 
 #: Messages taken from one socket before the other one gets its turn.
 TURN = 64

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from gt_protocol.errors import MalformedFrame
-from gt_protocol.failure import Failure, FailureKind
-from gt_protocol.messages import FetchFailed, RegisterFailed, RegisterValue, WorkerAnswer, WorkerReport
-from gt_protocol.wire import Frames
-
 from gt_dispatcher.emission import Emission
 from gt_dispatcher.events import Unwatch
 from gt_dispatcher.state import CoreState
 from gt_dispatcher.workers import WorkerState
+from gt_protocol.errors import MalformedFrame
+from gt_protocol.failure import Failure, FailureKind
+from gt_protocol.messages import FetchFailed, RegisterFailed, RegisterValue, WorkerAnswer, WorkerReport
+from gt_protocol.wire import Frames
 
 
 class WorkerDesk:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from gt_dispatcher.events import Address
+from gt_dispatcher.outbox import Outbox
+from gt_dispatcher.planner.layout import Mesh
 from gt_protocol.heartbeat import Pulse
 from gt_protocol.link import Link
 from gt_protocol.messages import WorkerOrder
 from gt_protocol.programs import DropGroup, FormGroup, Member
 from gt_protocol.wire import WORKER_ORDERS, Buffer
-
-from gt_dispatcher.events import Address
-from gt_dispatcher.outbox import Outbox
-from gt_dispatcher.planner.layout import Mesh
 
 #: Orders that a worker may have in flight. It bounds what a worker holds, and is deep enough to keep it busy.
 WORKER_WINDOW = 256

@@ -60,11 +60,13 @@ class Link:
         """
         if self.sent >= self.send_limit:
             raise WindowExceeded(f"message {self.sent + 1} is beyond the limit {self.send_limit}")
-        self.sent += 1
+        sequence = self.sent + 1
         size = len(payload) + total_bytes(buffers)
+        # Ctrl-C may strike between two calls: a message is kept and counted as a whole, or not at all.
+        self._kept += ((sequence, payload, buffers, size),)
+        self.sent = sequence
         self.unacknowledged_bytes += size
-        self._kept.append((self.sent, payload, buffers, size))
-        return self._frames(self.sent, payload, buffers)
+        return self._frames(sequence, payload, buffers)
 
     def receive(self, sequence: int, received: int, limit: int) -> bool:
         """Takes note of a message that arrived.
@@ -96,9 +98,9 @@ class Link:
         if received > self.sent:
             raise ProtocolError(f"message {received} is acknowledged, but only {self.sent} were sent")
         self.send_limit = max(self.send_limit, limit)
-        while self.acknowledged < received:
+        while self._kept and self._kept[0][0] <= received:
             self.unacknowledged_bytes -= self._kept.popleft()[3]
-            self.acknowledged += 1
+        self.acknowledged = max(self.acknowledged, received)
 
     def finish(self, sequence: int) -> None:
         """Grants credit: everything up to `sequence` has been worked off."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
+
 from gt_dispatcher.planner.layout import Layout
 from gt_dispatcher.planner.plan import Plan
 from gt_dispatcher.planner.shards import chunk_starts, dense_strides, local_shapes
@@ -38,7 +39,6 @@ from gt_protocol.programs import (
     Step,
     ZerosStep,
 )
-
 from tests.support.planner import attention
 
 Collective = AllReduceStep | AllGatherStep | ReduceScatterStep | AllToAllStep | BroadcastStep

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gt_dispatcher.events import AllWorkersHere, Watch
 from gt_protocol.arguments import Const, DeviceArg, DtypeArg, ListArg, Operand
 from gt_protocol.blocks import FREE, Call, NewTensor, TensorMeta
 from gt_protocol.failure import Failure, FailureKind
 from gt_protocol.messages import Fetch, FetchFailed, Heartbeat, RegisterFailed, RegisterValue, Upload, Value, Welcome
 from gt_protocol.programs import FetchRegister, Program, StoreShard, unpack_code
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.support.core_peers import TABLE, Client, Worker, World
 
 META = TensorMeta((2,), (1,), 0, "float32")

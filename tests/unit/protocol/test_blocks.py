@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from gt_protocol.arguments import Const, DtypeArg, FloatConst, FloatSlot, ListArg, Operand, ScalarTensor
 from gt_protocol.blocks import (
     ENTER,

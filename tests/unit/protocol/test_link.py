@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gt_protocol.errors import ProtocolError, SequenceGap, WindowExceeded
 from gt_protocol.link import Link
 from gt_protocol.messages import Sequenced
 from gt_protocol.wire import decode_control
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 def _deliver(receiver: Link, frames: list) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from gt_protocol.errors import SettingsError
 from gt_protocol.keys import read_dispatcher_keys, read_peer_keys
 from gt_protocol.settings import ClientSettings, DispatcherSettings, WorkerSettings

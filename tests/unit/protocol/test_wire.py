@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gt_protocol import messages, programs
 from gt_protocol.blocks import Bindings, TensorMeta, decode_body
 from gt_protocol.errors import MalformedFrame
@@ -19,8 +22,6 @@ from gt_protocol.wire import (
     encode_control,
     encode_sequenced,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 META = TensorMeta((2, 3), (3, 1), 0, "float32")
 CONTROLS: list[messages.Control] = [

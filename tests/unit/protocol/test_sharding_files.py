@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from gt_protocol.placements import Replicate, Shard
 from gt_protocol.sharding import MeshSpec, ShardingConfig, SignalRule, parse_sharding
 
@@ -111,8 +112,7 @@ def test_the_memory_of_matches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_rules_that_concern_nothing_are_found() -> None:
-    rules = config(
-        "encoder", "encoder_grad", "decoder", "*.bias", "*.weight", "*.longer.weight", encoder="encoder_grad"
-    )
+    names = ["encoder", "encoder_grad", "decoder", "*.bias", "*.weight", "*.longer.weight"]
+    rules = config(*names, encoder="encoder_grad")
     assert rules.unmatched(["encoder", "a.longer.weight"]) == ("decoder", "*.bias")
-    assert rules.unmatched([]) == tuple(rule.name for rule in rules.rules)
+    assert rules.unmatched([]) == tuple(names)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
+
+from gt_dispatcher.planner.errors import PlanError
+from gt_dispatcher.planner.layout import Layout, LayoutTable, Mesh
+from gt_dispatcher.planner.plan import Plan, Traffic
 from gt_protocol.arguments import Argument, ListArg, Operand
 from gt_protocol.blocks import TensorMeta
 from gt_protocol.operators import OperatorTable
 from gt_protocol.placements import Partial, Placement, Replicate
 from gt_protocol.programs import AliasStep, CallStep, Routine, Step
-
-from gt_dispatcher.planner.errors import PlanError
-from gt_dispatcher.planner.layout import Layout, LayoutTable, Mesh
-from gt_dispatcher.planner.plan import Plan, Traffic
 
 #: Number of the process group of exactly these workers, in this order.
 Groups = Callable[[tuple[int, ...]], int]

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gt_protocol.arguments import Argument, Const, ListArg, Operand
-from gt_protocol.blocks import NewTensor
-from gt_protocol.placements import Partial, Placement, Replicate
-from gt_protocol.programs import CopyStep
-
 from gt_dispatcher.planner.draft import Draft, PlanContext, Value
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.expansions import EXPANSIONS
@@ -16,6 +11,10 @@ from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.plan import Change, Plan, Prepare
 from gt_dispatcher.planner.redistribution import redistribute, replicate
 from gt_dispatcher.planner.strategy import LocalArgument, Strategy
+from gt_protocol.arguments import Argument, Const, ListArg, Operand
+from gt_protocol.blocks import NewTensor
+from gt_protocol.placements import Partial, Placement, Replicate
+from gt_protocol.programs import CopyStep
 
 
 def on_whole_operands(context: PlanContext, instruction: Instruction) -> Plan:

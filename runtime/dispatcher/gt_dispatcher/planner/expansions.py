@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from gt_protocol.arguments import Const, ListArg, Operand
-from gt_protocol.blocks import NewTensor
-
 from gt_dispatcher.planner.draft import Draft
 from gt_dispatcher.planner.instruction import Instruction
+from gt_protocol.arguments import Const, ListArg, Operand
+from gt_protocol.blocks import NewTensor
 
 #: Adds the local calls for operands in given registers; returns the register of each new tensor.
 Expansion: TypeAlias = Callable[[Draft, Instruction, Sequence[int]], tuple[int, ...]]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from gt_dispatcher.planner.draft import Draft, PlanContext
+from gt_dispatcher.planner.errors import NoRule
+from gt_dispatcher.planner.layout import Layout, Mesh
 from gt_protocol.arguments import Argument, Const, FloatSlot, ListArg, Operand, ScalarTensor
 from gt_protocol.blocks import Call, NewTensor, TensorMeta, call_size
 from gt_protocol.operators import Operator
 from gt_protocol.placements import Partial, Placement, Replicate, Shard
-
-from gt_dispatcher.planner.draft import Draft, PlanContext
-from gt_dispatcher.planner.errors import NoRule
-from gt_dispatcher.planner.layout import Layout, Mesh
 
 Constant = bool | int | str | None
 

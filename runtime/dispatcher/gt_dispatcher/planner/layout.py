@@ -16,12 +16,12 @@ class Mesh:
     Attributes:
         workers: Their indices, row-major over `shape`.
         shape: Size of each mesh dimension.
-        names: Name of each mesh dimension.
+        names: Name of each mesh dimension; only for reports, a mesh is the same whatever they are.
     """
 
     workers: tuple[int, ...]
     shape: tuple[int, ...]
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if math.prod(self.shape) != len(self.workers):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gt_protocol.blocks import Call, NewTensor
-from gt_protocol.operators import Operator
-
 from gt_dispatcher.planner.instruction import written_operands
 from gt_dispatcher.planner.layout import Layout, Mesh
 from gt_dispatcher.planner.plan import Region
+from gt_protocol.blocks import Call, NewTensor
+from gt_protocol.operators import Operator
 
 #: Operators that write to an operand besides what they are for; their work does not move to where it lies.
 SIDE_WRITES: Final = frozenset({"aten::native_batch_norm", "aten::batch_norm", "aten::instance_norm"})

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gt_dispatcher.planner.layout import Layout, Mesh
 from gt_protocol.errors import ShardingError
 from gt_protocol.placements import Placement, Replicate, Shard
 from gt_protocol.programs import Routine
-
-from gt_dispatcher.planner.layout import Layout, Mesh
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gt_protocol.blocks import Call, TensorMeta
-from gt_protocol.operators import OperatorTable
-from gt_protocol.placements import Placement
-
 from gt_dispatcher.planner.draft import Groups, PlanContext
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.execution import by_strategy, on_gathered_operands, on_whole_operands
@@ -18,6 +14,7 @@ from gt_dispatcher.planner.plan import Change, Plan, Prepare, Region
 from gt_dispatcher.planner.redistribution import check_mesh
 from gt_dispatcher.planner.rules import LINEAR, find_rule
 from gt_dispatcher.planner.rules.factories import plan_factory
+from gt_dispatcher.planner.rules.lists import is_list_operator
 from gt_dispatcher.planner.strategy import Strategy
 from gt_dispatcher.planner.transfers import (
     Cut,
@@ -27,6 +24,9 @@ from gt_dispatcher.planner.transfers import (
     plan_relayout,
     plan_restride,
 )
+from gt_protocol.blocks import Call, TensorMeta
+from gt_protocol.operators import OperatorTable
+from gt_protocol.placements import Placement
 
 
 class Planner:
@@ -68,7 +68,7 @@ class Planner:
         prepare = _reduce_first(instruction)
         if prepare is not None:
             return prepare
-        if not instruction.sharded:
+        if not instruction.sharded and not is_list_operator(instruction.name):
             return on_gathered_operands(self._context, instruction, "")
         return self._plan_sharded(instruction)
 
@@ -80,7 +80,7 @@ class Planner:
             if isinstance(proposal, Strategy):
                 return by_strategy(self._context, instruction, proposal)
             draft = instruction.draft(self._context)
-            return draft.finish(proposal.emit(draft, instruction))
+            return draft.finish(proposal.emit(draft, instruction), proposal.fallback)
         except NoRule as error:
             return on_gathered_operands(self._context, instruction, str(error))
 

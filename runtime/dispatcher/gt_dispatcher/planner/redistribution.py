@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gt_dispatcher.planner.draft import Draft, Value
+from gt_dispatcher.planner.errors import PlanError, UnsupportedMesh
+from gt_dispatcher.planner.layout import Mesh
+from gt_dispatcher.planner.shards import byte_size, chunk_sizes, chunk_starts, dense_strides
 from gt_protocol.placements import Partial, Placement, Replicate, Shard
 from gt_protocol.programs import (
     AliasStep,
@@ -15,11 +19,6 @@ from gt_protocol.programs import (
     SliceStep,
     ZerosStep,
 )
-
-from gt_dispatcher.planner.draft import Draft, Value
-from gt_dispatcher.planner.errors import PlanError, UnsupportedMesh
-from gt_dispatcher.planner.layout import Mesh
-from gt_dispatcher.planner.shards import byte_size, chunk_sizes, chunk_starts, dense_strides
 
 #: Reductions of which equal parts are the value itself.
 IDEMPOTENT = frozenset({"avg", "max", "min"})

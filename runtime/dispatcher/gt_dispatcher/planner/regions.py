@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gt_protocol.sharding import SignalRule
-
 from gt_dispatcher.planner.errors import MissingWorker, UnsupportedMesh
 from gt_dispatcher.planner.layout import Mesh
 from gt_dispatcher.planner.plan import Region
+from gt_protocol.sharding import SignalRule
 
 
 def resolve_region(rule: SignalRule, workers: Collection[int]) -> Region:

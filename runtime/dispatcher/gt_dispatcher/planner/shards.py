@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gt_dispatcher.planner.layout import Mesh
 from gt_protocol.blocks import TensorMeta
 from gt_protocol.dtypes import ITEM_SIZES
 from gt_protocol.placements import Placement, Shard
-
-from gt_dispatcher.planner.layout import Mesh
 
 
 def chunk_sizes(length: int, parts: int) -> tuple[int, ...]:

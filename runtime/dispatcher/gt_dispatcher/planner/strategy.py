@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gt_protocol.arguments import Argument
-from gt_protocol.placements import Placement
-
 from gt_dispatcher.planner.draft import Draft, Value
 from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.plan import Prepare
+from gt_protocol.arguments import Argument
+from gt_protocol.placements import Placement
 
 #: Makes a local argument: position of the worker in the mesh -> argument.
 LocalArgument: TypeAlias = Callable[[int], Argument]
@@ -40,9 +39,11 @@ class Custom:
 
     Attributes:
         emit: Writes the steps; returns the new tensors.
+        fallback: Why it works on gathered operands, if it does.
     """
 
     emit: Callable[[Draft, Instruction], Sequence[Value]]
+    fallback: str = ""
 
 
 #: Proposes how to run an instruction; raises `NoRule` where it does not apply.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gt_protocol.arguments import Operand
-from gt_protocol.blocks import TensorMeta
-from gt_protocol.placements import Partial, Placement, Replicate, Shard
-from gt_protocol.programs import AllReduceStep, RestrideStep
-
 from gt_dispatcher.planner.draft import Draft, PlanContext, Value
 from gt_dispatcher.planner.errors import PlanError
 from gt_dispatcher.planner.layout import Layout, LayoutTable, Mesh
 from gt_dispatcher.planner.plan import Plan, Region
 from gt_dispatcher.planner.redistribution import check_mesh, redistribute
 from gt_dispatcher.planner.shards import byte_size, chunk_sizes, chunk_starts, dense_strides, is_dense
+from gt_protocol.arguments import Operand
+from gt_protocol.blocks import TensorMeta
+from gt_protocol.placements import Partial, Placement, Replicate, Shard
+from gt_protocol.programs import AllReduceStep, RestrideStep
 
 #: (axis, start, length) of what a worker keeps of an upload, or None for all of it.
 Cut = tuple[int, int, int] | None

@@ -9,20 +9,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gt_protocol.operators import OperatorTable
-
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.instruction import Instruction
-from gt_dispatcher.planner.rules import factories, pointwise, randomness, views
+from gt_dispatcher.planner.rules import (
+    along,
+    attention,
+    embedding,
+    factories,
+    lists,
+    losses,
+    norms,
+    pointwise,
+    pooling,
+    products,
+    randomness,
+    reductions,
+    views,
+)
 from gt_dispatcher.planner.rules.linear import LINEAR
-from gt_dispatcher.planner.rules.pointwise import is_pointwise
 from gt_dispatcher.planner.strategy import Custom, Rule
+from gt_protocol.operators import OperatorTable
 
 _RULES: Final[Mapping[str, Rule]] = {
     **views.RULES,
     **pointwise.RULES,
     **factories.RULES,
-    "aten::native_dropout": randomness.dropout,
+    **along.RULES,
+    **attention.RULES,
+    **embedding.RULES,
+    **losses.RULES,
+    **norms.RULES,
+    **pooling.RULES,
+    **products.RULES,
+    **reductions.RULES,
+    **randomness.RULES,
 }
 
 
@@ -31,9 +51,11 @@ def find_rule(instruction: Instruction, operators: OperatorTable) -> Rule:
     own = _RULES.get(instruction.name)
     if own is not None:
         return own
+    if lists.is_list_operator(instruction.name):
+        return lists.by_element
     if instruction.operator.random:
         return randomness.draw
-    if is_pointwise(instruction.operator, operators):
+    if pointwise.is_pointwise(instruction.operator, operators):
         return pointwise.pointwise
     return _none
 

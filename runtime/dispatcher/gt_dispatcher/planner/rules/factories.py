@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gt_protocol.arguments import Argument, Const, ListArg
-from gt_protocol.blocks import TensorMeta
-from gt_protocol.placements import Placement, Replicate, Shard
-
 from gt_dispatcher.planner.draft import PlanContext, Value
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.execution import local_calls, values_of
@@ -17,6 +13,9 @@ from gt_dispatcher.planner.plan import Plan, Region
 from gt_dispatcher.planner.redistribution import redistribute
 from gt_dispatcher.planner.shards import dense_strides, local_shape
 from gt_dispatcher.planner.strategy import LocalArgument, Rule, Strategy
+from gt_protocol.arguments import Argument, Const, ListArg
+from gt_protocol.blocks import TensorMeta
+from gt_protocol.placements import Placement, Replicate, Shard
 
 #: Position of the sizes in factories that fill with a constant, or not at all: each worker makes its own shard.
 CONSTANT: Final[Mapping[str, int]] = dict.fromkeys(

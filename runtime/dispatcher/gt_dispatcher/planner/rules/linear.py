@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gt_protocol.placements import Partial
-
 from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.rules.factories import NEW
 from gt_dispatcher.planner.rules.pointwise import LIKE
 from gt_dispatcher.planner.rules.views import LINEAR_VIEWS
+from gt_protocol.placements import Partial
 
 
 def _always(instruction: Instruction) -> bool:

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gt_protocol.operators import Operator, OperatorTable
-from gt_protocol.placements import Partial, Placement, Replicate, Shard
-
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.shards import byte_size
 from gt_dispatcher.planner.strategy import Rule, Strategy
+from gt_protocol.operators import Operator, OperatorTable
+from gt_protocol.placements import Partial, Placement, Replicate, Shard
 
 #: Work element by element although no tag says so.
 UNTAGGED: Final = frozenset({"aten::copy_", "aten::copy", "aten::_to_copy", "aten::zero_"})

@@ -6,12 +6,8 @@ its values is here; operators that draw by their operands' values run on gathere
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gt_protocol.arguments import Argument, Const, DeviceArg, DtypeArg, Operand
-from gt_protocol.blocks import TensorMeta
-from gt_protocol.placements import Replicate, Shard
-from gt_protocol.programs import CopyStep
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from gt_dispatcher.planner.draft import Draft, Value
 from gt_dispatcher.planner.errors import NoRule
@@ -19,7 +15,11 @@ from gt_dispatcher.planner.execution import rewire
 from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.redistribution import redistribute
 from gt_dispatcher.planner.rules.factories import sizes_argument
-from gt_dispatcher.planner.strategy import Custom
+from gt_dispatcher.planner.strategy import Custom, Rule
+from gt_protocol.arguments import Argument, Const, DeviceArg, DtypeArg, Operand
+from gt_protocol.blocks import TensorMeta
+from gt_protocol.placements import Replicate, Shard
+from gt_protocol.programs import CopyStep
 
 #: Random operators that take an operand's shape, never its values.
 LIKE = ("aten::rand_like", "aten::randn_like", "aten::randint_like")
@@ -91,3 +91,6 @@ def _dropout(draft: Draft, instruction: Instruction) -> list[Value]:
     ]
     scaled = draft.call(mesh, "aten::mul.Tensor", (Operand(source.register), Operand(parts[0].register)))
     return [Value(scaled, mesh, source.placements, instruction.new[0].meta), parts[1]]
+
+
+RULES: Final[Mapping[str, Rule]] = {"aten::native_dropout": dropout}

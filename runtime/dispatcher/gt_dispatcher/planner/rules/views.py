@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from gt_protocol.placements import Shard
-
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.instruction import Instruction, axis_of
 from gt_dispatcher.planner.rules.factories import local_sizes, sizes_argument
 from gt_dispatcher.planner.shards import chunk_sizes
 from gt_dispatcher.planner.strategy import LocalArgument, Strategy
+from gt_protocol.placements import Shard
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from tests.e2e.localkube.shell import CommandError, run
 from . import image as images
 from .image import ROOT, Image
 
+_BUILT_HELM = CACHE / "bin" / "helm"
+
 
 class Unavailable(RuntimeError):
     """This machine lacks something that the tests need; the message says in one line what."""
@@ -63,13 +65,13 @@ class GivenCluster:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.torch_folder: Path | None = None
-        self.helm = "helm"
+        self.helm = _helm()
         self._kubeconfig = kubeconfig
         repository, _, tag = os.environ.get("GT_E2E_IMAGE", "").rpartition(":")
         self._image = Image(repository, tag)
 
     def start(self) -> Path:
-        _require_programs("kubectl", "helm")
+        _require_programs("kubectl", self.helm)
         if not self._kubeconfig.exists():
             raise Unavailable(f"GT_E2E_KUBECONFIG names a file that does not exist: {self._kubeconfig}")
         if not self._image.repository:
@@ -90,11 +92,11 @@ class KindCluster:
 
     def __init__(self) -> None:
         self.torch_folder: Path | None = None
-        self.helm = "helm"
+        self.helm = _helm()
         self._kubeconfig = CACHE / "kind.kubeconfig"
 
     def start(self) -> Path:
-        _require_programs("kubectl", "helm")
+        _require_programs("kubectl", self.helm)
         CACHE.mkdir(parents=True, exist_ok=True)
         self.stop()
         config = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: control-plane}, {role: worker}]\n"
@@ -126,7 +128,7 @@ class SourceCluster:
     _IMAGE_PYTHON = (3, 11)
 
     def __init__(self, name: str, full_image: bool) -> None:
-        self.helm = str(CACHE / "bin" / "helm")
+        self.helm = str(_BUILT_HELM)
         self.torch_folder = None if full_image else _folder_of_torch()
         self._full_image = full_image
         self._name = name
@@ -173,6 +175,11 @@ class SourceCluster:
             raise RuntimeError(
                 f"another run uses the cluster '{self._name}'; set GT_E2E_CLUSTER to another name"
             ) from error
+
+
+def _helm() -> str:
+    """Return the machine's own helm, or the one that a cluster from source has left in the cache."""
+    return shutil.which("helm") or (str(_BUILT_HELM) if _BUILT_HELM.exists() else "helm")
 
 
 def _require_programs(*programs: str) -> None:

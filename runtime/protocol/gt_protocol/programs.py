@@ -108,6 +108,8 @@ class AllGatherStep(msgspec.Struct, frozen=True, array_like=True, tag=5):
         target: Local register.
         axis: Axis of the shards.
         sizes: Size of each member's shard along that axis; they may differ, and be 0.
+        strides: Strides of the whole, whose order of axes the result keeps. Empty: the order of the source's, which
+            is not told where a shard has size 1 along an axis.
     """
 
     group: int
@@ -115,6 +117,7 @@ class AllGatherStep(msgspec.Struct, frozen=True, array_like=True, tag=5):
     target: int
     axis: int
     sizes: tuple[int, ...]
+    strides: tuple[int, ...] = ()
 
 
 class ReduceScatterStep(msgspec.Struct, frozen=True, array_like=True, tag=6):

@@ -16,6 +16,7 @@ ADDRESS: Final = "GT_ADDRESS"
 CLIENT_ENDPOINT: Final = "GT_CLIENT_ENDPOINT"
 CLUSTER_SHARDING: Final = "GT_CLUSTER_SHARDING"
 CLUSTER_UID: Final = "GT_CLUSTER_UID"
+COLLECTIVE_TIMEOUT: Final = "GT_COLLECTIVE_TIMEOUT"
 CONFIG: Final = "GT_CONFIG"
 DEVICE: Final = "GT_DEVICE"
 DISPATCHER: Final = "GT_DISPATCHER"
@@ -34,6 +35,7 @@ WORKER_ENDPOINT: Final = "GT_WORKER_ENDPOINT"
 WORKER_INDEX: Final = "GT_WORKER_INDEX"
 WORKERS: Final = "GT_WORKERS"
 
+DEFAULT_COLLECTIVE_TIMEOUT: Final = 60.0
 DEFAULT_HEARTBEAT: Final = 1.0
 DEFAULT_SILENCE: Final = 10.0
 DEFAULT_TIMEOUT: Final = 300.0
@@ -102,6 +104,7 @@ class WorkerSettings:
         cluster_uid: Identity of the cluster, or empty.
         keys: Folder of CURVE keys, or None to speak without encryption.
         http_port: Port of health and metrics; None serves none.
+        collective_timeout: Seconds that a worker waits for the others in a collective.
     """
 
     dispatcher: str
@@ -111,6 +114,7 @@ class WorkerSettings:
     cluster_uid: str
     keys: Path | None
     http_port: int | None
+    collective_timeout: float = DEFAULT_COLLECTIVE_TIMEOUT
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> WorkerSettings:
@@ -128,6 +132,9 @@ class WorkerSettings:
             cluster_uid=env.get(CLUSTER_UID, ""),
             keys=read.path(KEYS),
             http_port=read.optional(HTTP_PORT, int, low=0, high=65535),
+            collective_timeout=read.number(
+                COLLECTIVE_TIMEOUT, float, default=DEFAULT_COLLECTIVE_TIMEOUT, low=0.1, high=1e6
+            ),
         )
 
 

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import gt_protocol
 import torch
-from gt_protocol.operators import TABLE_FILE, Operator, format_table
 from torch._ops import OpOverload
+
+import gt_protocol
+from gt_protocol.operators import TABLE_FILE, Operator, format_table
 
 NAMESPACE: Final = "aten::"
 

@@ -1,0 +1,1 @@
+"""The API server: calls with deadlines, watches, and the election of a leader."""

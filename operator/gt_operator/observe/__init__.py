@@ -1,0 +1,1 @@
+"""From what the API server shows to verdicts, plans and status. All functions are pure."""

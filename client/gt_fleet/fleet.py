@@ -86,6 +86,11 @@ class LocalFleet:
             raise
         return fleet
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id of each part, by its name: `dispatcher`, `worker-0`, `worker-1`, ..."""
+        return {child.name: child.pid for child in self._children}
+
     def ended(self) -> str | None:
         """Tells why the fleet is of no more use, or None while it serves.
 
@@ -138,7 +143,10 @@ class LocalFleet:
             self._wait_until_ready(ready, deadline)
         finally:
             os.close(ready)
+        # The owner may wait for signals; a thread that takes them would swallow them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         threading.Thread(target=self._upkeep, name="gt-fleet", daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _spawn(self, sharding: str | None, ready_end: int) -> None:
         env = base_environment(os.environ, len(self.devices))

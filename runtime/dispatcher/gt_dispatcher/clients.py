@@ -85,7 +85,7 @@ class ClientDesk:
         emission = Emission(state.pool, session.number, sequence)
         try:
             if regions.home is None:
-                raise GTError("no worker is there to hold it; see `kubectl describe gtcluster`")
+                raise GTError("no worker has joined yet: wait until the cluster is Ready")
             layout, cuts = state.planner.upload(upload.meta, regions.current, regions.home)
         except GTError as error:
             failure = Failure(

@@ -49,7 +49,7 @@ class StorageKeeper:
         if known is not None:
             return known
         if regions.home is None:
-            raise GTError("no worker is there to run on; see `kubectl describe gtcluster`")
+            raise GTError("no worker has joined yet: wait until the cluster is Ready")
         try:
             answer = self._planner.plan(listed.call, layouts, regions.current, regions.home)
         except GTError:

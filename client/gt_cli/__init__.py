@@ -1,0 +1,1 @@
+"""The commands `gt` and `kubectl gt`."""

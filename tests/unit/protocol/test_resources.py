@@ -16,7 +16,8 @@ from gt_protocol.resources.crd.schema import structural_schema
 from gt_protocol.resources.job import GTJob
 from tests.support.resource_cases import CASES, CHANGES, Case, Change, cluster
 
-CRDS = Path(__file__).resolve().parents[3] / "crds"
+ROOT = Path(__file__).resolve().parents[3]
+FOLDERS = ("crds", "charts/gt/files")
 LIMIT_OF_KUBECTL_APPLY = 262_144
 
 
@@ -59,10 +60,12 @@ def test_other_kinds_are_refused(doc: dict[str, Any], field: str) -> None:
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize(("plural", "definition"), definitions().items())
-def test_crd_on_disk_is_up_to_date(plural: str, definition: dict[str, Any]) -> None:
+def test_crd_on_disk_is_up_to_date(folder: str, plural: str, definition: dict[str, Any]) -> None:
     text = render(definition)
-    assert (CRDS / f"{plural}.yaml").read_text("utf-8") == text, "run `python -m gt_protocol.resources.crd crds`"
+    command = f"run `python -m gt_protocol.resources.crd {' '.join(FOLDERS)}`"
+    assert (ROOT / folder / f"{plural}.yaml").read_text("utf-8") == text, command
     assert len(text) < LIMIT_OF_KUBECTL_APPLY
 
 

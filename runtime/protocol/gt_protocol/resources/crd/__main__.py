@@ -1,4 +1,4 @@
-"""`python -m gt_protocol.resources.crd FOLDER`: writes the CustomResourceDefinitions into a folder."""
+"""`python -m gt_protocol.resources.crd FOLDER...`: writes the CustomResourceDefinitions into folders."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gt_protocol.resources.crd import definitions, render
 
 
 def main(arguments: list[str]) -> int:
-    """Writes one file for each resource; returns the exit status."""
-    if len(arguments) != 1:
-        print("usage: python -m gt_protocol.resources.crd FOLDER", file=sys.stderr)
+    """Writes one file for each resource into each folder; returns the exit status."""
+    if not arguments:
+        print("usage: python -m gt_protocol.resources.crd FOLDER...", file=sys.stderr)
         return 2
-    folder = Path(arguments[0])
-    folder.mkdir(parents=True, exist_ok=True)
-    for plural, definition in definitions().items():
-        (folder / f"{plural}.yaml").write_text(render(definition), "utf-8")
+    for folder in map(Path, arguments):
+        folder.mkdir(parents=True, exist_ok=True)
+        for plural, definition in definitions().items():
+            (folder / f"{plural}.yaml").write_text(render(definition), "utf-8")
     return 0
 
 

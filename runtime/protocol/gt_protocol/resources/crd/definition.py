@@ -13,7 +13,10 @@ from gt_protocol.resources.constants import CLUSTER_KIND, CLUSTER_PLURAL, GROUP,
 from gt_protocol.resources.crd.schema import structural_schema
 from gt_protocol.resources.job import GTJob
 
-_HEADER = "# Generated from gt_protocol/resources by `python -m gt_protocol.resources.crd crds`. Do not edit.\n"
+_HEADER = (
+    "# Generated from gt_protocol/resources. Do not edit, but run\n"
+    "# python -m gt_protocol.resources.crd crds charts/gt/files\n"
+)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from gt_protocol.arguments import (
     Argument,
@@ -141,6 +141,14 @@ class Capture(TorchDispatchMode):
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         if name in _CLIENT_OWN or not name.startswith("aten::"):
             return func(*args, **kwargs)
+        return self._record(name, func, args, kwargs)
+
+    def emit(self, name: str, run: Callable[..., object], *args: object) -> object:
+        """Records one instruction that is computed by a function instead of an operator of its own."""
+        with _disable_current_modes():
+            return self._record(name, run, args, {})
+
+    def _record(self, name: str, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]):
         operator = self._operators.get(name)
         assert operator is not None, name
         encoder = CallEncoder(self._known)

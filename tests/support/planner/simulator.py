@@ -325,7 +325,8 @@ def placed(value: torch.Tensor, layout: Layout) -> list[torch.Tensor]:
 
 def _parts(value: torch.Tensor, op: str, count: int, generator: torch.Generator) -> list[torch.Tensor]:
     """Different parts whose reduction is a value, exactly in whole numbers."""
-    noise = [torch.randint(1, 5, tuple(value.shape), generator=generator).to(value.dtype) for _ in range(count - 1)]
+    shape = tuple(value.shape)
+    noise = [dense_copy(value).copy_(torch.randint(1, 5, shape, generator=generator)) for _ in range(count - 1)]
     if op == "sum":
         return [*(dense_copy(part) for part in noise), dense_copy(value - sum(noise))]
     if op == "avg":

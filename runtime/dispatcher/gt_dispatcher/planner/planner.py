@@ -9,7 +9,7 @@ from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.execution import by_strategy, on_gathered_operands, on_whole_operands
 from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.layout import Layout, LayoutTable, Mesh
-from gt_dispatcher.planner.meshes import choose_mesh
+from gt_dispatcher.planner.meshes import check_supported, choose_mesh
 from gt_dispatcher.planner.plan import Change, Plan, Prepare, Region
 from gt_dispatcher.planner.redistribution import check_mesh
 from gt_dispatcher.planner.rules import LINEAR, find_rule
@@ -58,6 +58,7 @@ class Planner:
             ShardingError: The region does not fit the call's results.
         """
         operator = self._context.operators[call.op]
+        check_supported(operator.name)
         mesh = choose_mesh(call, operator, operands, region, home)
         check_mesh(mesh)
         instruction = Instruction(call, operator, operands, mesh)

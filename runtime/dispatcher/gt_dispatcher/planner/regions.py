@@ -10,8 +10,8 @@ from gt_dispatcher.planner.plan import Region
 from gt_protocol.sharding import SignalRule
 
 
-def resolve_region(rule: SignalRule, workers: Collection[int]) -> Region:
-    """The region that a rule describes.
+def resolve_region(rule: SignalRule, workers: Collection[int]) -> Region | None:
+    """The region that a rule describes, or None if it says nothing of where its tensors lie.
 
     Args:
         rule: A rule of the sharding file.
@@ -22,7 +22,11 @@ def resolve_region(rule: SignalRule, workers: Collection[int]) -> Region:
         MissingWorker: The rule names workers that are not there.
     """
     spec = rule.mesh
-    missing = sorted(set(spec.workers).difference(workers))
+    if spec is None:
+        return None
+    # Without workers, a rule is for all of them: the file was read by someone who did not know how many there are.
+    members, shape = (spec.workers, spec.shape) if spec.workers else (tuple(sorted(workers)), (len(workers),))
+    missing = sorted(set(members).difference(workers))
     if missing:
         raise MissingWorker(
             f"{_named(missing)} not there",
@@ -30,9 +34,9 @@ def resolve_region(rule: SignalRule, workers: Collection[int]) -> Region:
             signal=rule.name,
             hint=f"workers {', '.join(map(str, sorted(workers)))} are" if workers else "no worker is",
         )
-    if len(spec.shape) != 1:
+    if len(shape) != 1:
         raise UnsupportedMesh(
-            f"a mesh of shape {tuple(spec.shape)} is not supported yet",
+            f"a mesh of shape {tuple(shape)} is not supported yet",
             line=rule.line,
             signal=rule.name,
             hint="use a mesh of one dimension: leave `shape` out",
@@ -41,7 +45,7 @@ def resolve_region(rule: SignalRule, workers: Collection[int]) -> Region:
         raise UnsupportedMesh(
             "`weights` are not supported yet", line=rule.line, signal=rule.name, hint="leave them out for even parts"
         )
-    return Region(Mesh(tuple(spec.workers), tuple(spec.shape), tuple(spec.dim_names)), rule.placements)
+    return Region(Mesh(tuple(members), tuple(shape), tuple(spec.dim_names)), rule.placements)
 
 
 def _named(workers: list[int]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gt_dispatcher.planner.axes import Axes, Names, Result, by_axes, labelled
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.instruction import Instruction, axis_of
-from gt_dispatcher.planner.strategy import Rule, Strategy
+from gt_dispatcher.planner.rules.factories import local_sizes
+from gt_dispatcher.planner.strategy import LocalArgument, Rule, Strategy
 from gt_protocol.arguments import Const, ListArg, Operand
+from gt_protocol.placements import Shard
 
 #: Position of the axes, and the axis if none is given, of operators whose results have all axes of their operands.
 _ALONG: Final[Mapping[str, tuple[int, int | None]]] = {
@@ -89,6 +91,8 @@ def index_select(instruction: Instruction) -> Strategy:
     """`index_select(input, dim, index)`: another axis can be split, or the index."""
     rank = len(instruction.shape(0))
     dim = axis_of(instruction.integer(1), rank)
+    if rank == 0:
+        raise NoRule("an input without axes")
     names = labelled(rank, without=(dim,))
     result = tuple("i" if axis == dim else name for axis, name in enumerate(names))
     index: Names = ("i",) if instruction.shape(1) else ()
@@ -122,6 +126,29 @@ def gather(instruction: Instruction) -> Strategy:
     return by_axes(instruction, Axes((names,) * len(shapes), (Result(names),) * len(instruction.new)))
 
 
+def select_backward(instruction: Instruction) -> Strategy:
+    """`select_backward(grad, input_sizes, dim, index)`: the axes but the one that was dropped can be split."""
+    meta = instruction.new[0].meta
+    rank = len(meta.shape)
+    dim = axis_of(instruction.integer(2), rank)
+    names = labelled(rank, without=(dim,))
+    grad = names[:dim] + names[dim + 1 :]
+    return by_axes(instruction, Axes((grad,), (Result(names),), local=_sizes(instruction, names)))
+
+
+def slice_backward(instruction: Instruction) -> Strategy:
+    """`slice_backward(grad, input_sizes, dim, start, end, step)`: the axes but the one that was cut can be split."""
+    rank = len(instruction.shape(0))
+    names = labelled(rank, without=(instruction.integer(2),))
+    return by_axes(instruction, Axes((names,), (Result(names),), local=_sizes(instruction, names)))
+
+
+def _sizes(instruction: Instruction, names: Names) -> Callable[[str], Mapping[int, LocalArgument]]:
+    """The sizes of the result, the second argument, on each worker."""
+    meta = instruction.new[0].meta
+    return lambda name: {1: local_sizes(instruction, meta, Shard(names.index(name)))}
+
+
 _SCATTERS: Final = ("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_add")
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -136,5 +163,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "aten::index_select": index_select,
     "aten::repeat": repeat,
     "aten::roll": roll,
+    "aten::select_backward": select_backward,
+    "aten::slice_backward": slice_backward,
     "aten::stack": stack,
 }

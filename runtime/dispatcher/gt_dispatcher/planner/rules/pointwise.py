@@ -14,7 +14,16 @@ from gt_protocol.operators import Operator, OperatorTable
 from gt_protocol.placements import Partial, Placement, Replicate, Shard
 
 #: Work element by element although no tag says so.
-UNTAGGED: Final = frozenset({"aten::copy_", "aten::copy", "aten::_to_copy", "aten::zero_"})
+UNTAGGED: Final = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("copy_", "copy", "_to_copy", "zero_", "fill.Scalar", "fill.Tensor", "fill_.Scalar", "fill_.Tensor"),
+        *("elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish", "hardswish_backward"),
+        *("hardtanh_backward", "leaky_relu_backward", "log_sigmoid_forward", "log_sigmoid_backward"),
+        *("mish_backward", "softplus_backward", "softshrink_backward", "_prelu_kernel", "_prelu_kernel_backward"),
+        *("floor_divide", "floor_divide.Scalar", "rsub.Tensor", "complex"),
+    )
+)
 
 #: Take an operand's shape and type, never its values.
 LIKE: Final = frozenset({"aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::empty_like"})

@@ -9,9 +9,11 @@ from gt_dispatcher.planner.axes import Axes, Result, by_axes, labelled
 from gt_dispatcher.planner.draft import Draft, Value
 from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.instruction import Instruction, axis_of
+from gt_dispatcher.planner.redistribution import replicate
+from gt_dispatcher.planner.shards import contiguous, has_empty_shard
 from gt_dispatcher.planner.strategy import Custom, Rule, Strategy
 from gt_protocol.arguments import Const, Operand
-from gt_protocol.placements import Partial, Shard
+from gt_protocol.placements import Partial, Replicate, Shard
 
 
 class Signature(NamedTuple):
@@ -114,8 +116,30 @@ def _apart(instruction: Instruction, reduced: Sequence[int]) -> Strategy:
     return by_axes(instruction, Axes((names,), (result,) * len(instruction.new)))
 
 
+def in_two_stages(instruction: Instruction) -> Custom:
+    """A reduction to one number that may be done on each worker first, and then on the numbers of all workers.
+
+    Raises:
+        NoRule: A worker has nothing to reduce.
+    """
+    if has_empty_shard(instruction.shape(0), instruction.mesh, instruction.places[:1]):
+        raise NoRule("a worker has nothing to reduce")
+
+    def emit(draft: Draft, instruction: Instruction) -> list[Value]:
+        mesh, meta = instruction.mesh, instruction.new[0].meta
+        part = draft.call(mesh, instruction.name, instruction.call.args, instruction.call.kwargs)
+        row = draft.call(mesh, "aten::unsqueeze", (Operand(part), Const(0)))
+        parts = Value(row, mesh, (Shard(0),), contiguous((mesh.size,), meta.dtype))
+        whole = replicate(draft, parts, mesh)
+        register = draft.call(mesh, instruction.name, (Operand(whole.register),))
+        return [Value(register, mesh, (Replicate(),), meta)]
+
+    return Custom(emit)
+
+
 RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(_SUMS, total),
     **dict.fromkeys(_MEANS, mean),
     **dict.fromkeys(_OTHERS, other),
+    **dict.fromkeys(("aten::max", "aten::min", "aten::any", "aten::all"), in_two_stages),
 }

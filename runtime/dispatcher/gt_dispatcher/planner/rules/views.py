@@ -7,6 +7,7 @@ replicated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -50,12 +51,35 @@ def view(instruction: Instruction) -> Strategy:
     rule = _AXIS_RULES.get(instruction.name)
     if rule is None:
         raise NoRule("no rule for this view of a split tensor")
-    move = rule(instruction, base.axis, instruction.shape(0))
+    base, move = _placed_move(instruction, rule, base)
     place = Shard(move.axis)
     local = dict(move.local)
     if move.sizes_at >= 0:
         local[move.sizes_at] = local_sizes(instruction, instruction.new[0].meta, place)
     return Strategy((base,), (place,) * count, local, move.op)
+
+
+def _placed_move(instruction: Instruction, rule: AxisRule, base: Shard) -> tuple[Shard, AxisMove]:
+    """Where the split axis goes; what may be a copy may be split along another axis first.
+
+    The last axis is none of these: whatever comes after works along it, and would need it whole.
+
+    Raises:
+        NoRule: No axis will do.
+    """
+    shape = instruction.shape(0)
+    try:
+        return base, rule(instruction, base.axis, shape)
+    except NoRule:
+        if instruction.new[0].base >= 0:
+            raise
+        for axis in range(len(shape)):
+            if axis != base.axis:
+                with suppress(NoRule):
+                    move = rule(instruction, axis, shape)
+                    if move.axis < len(instruction.new[0].meta.shape) - 1:
+                        return Shard(axis), move
+        raise
 
 
 def _same(instruction: Instruction, axis: int, shape: tuple[int, ...]) -> AxisMove:

@@ -92,6 +92,13 @@ class NamedWatches:
             return watch.objects.get(target.name)
         return await self._client.get(target.kind, target.namespace, target.name)
 
+    def current(self, target: Target) -> list[Object] | None:
+        """Returns the objects of a target, by name; None if they are not being watched yet."""
+        watch = self._watches.get(target)
+        if watch is None or not watch.current:
+            return None
+        return [watch.objects[name] for name in sorted(watch.objects)]
+
     async def close(self) -> None:
         """Ends all watches."""
         for target in tuple(self._watches):
@@ -124,7 +131,7 @@ class NamedWatches:
         items, version = await self._client.list(target.kind, target.namespace, fields=target.fields)
         watch = self._watches[target]
         objects = {name_of(item): item for item in items}
-        changed = watch.objects != objects
+        changed = watch.objects != objects or not watch.current
         watch.objects, watch.current = objects, True
         if changed:
             self._tell(watch)

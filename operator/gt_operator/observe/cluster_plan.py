@@ -22,13 +22,15 @@ class ClusterPlan:
     """What to do.
 
     Attributes:
-        apply: Objects that should be as given.
+        surroundings: What should be as given before any pod is made.
+        dispatcher: The Deployment that should be as given; None if nothing may start yet.
         create: Workers that have no pod.
         delete: Pods that should not be there.
         check_again: Seconds until the plan may change by itself; None if only events change it.
     """
 
-    apply: tuple[Object, ...]
+    surroundings: tuple[Object, ...]
+    dispatcher: Object | None
     create: tuple[WorkerSlot, ...]
     delete: tuple[Object, ...]
     check_again: float | None = None
@@ -44,7 +46,7 @@ def decide_cluster(design: ClusterDesign, workers: Iterable[Object], held: bool,
         now: The time.
     """
     if held:
-        return ClusterPlan(design.surroundings, (), ())
+        return ClusterPlan(design.surroundings, None, (), ())
     of_slot: dict[int, list[Object]] = defaultdict(list)
     wanted = {slot.index: slot for slot in design.workers}
     delete: list[Object] = []
@@ -68,7 +70,7 @@ def decide_cluster(design: ClusterDesign, workers: Iterable[Object], held: bool,
             else:
                 check_again = min(wait, check_again or wait)
     create = tuple(slot for slot in design.workers if not of_slot.get(slot.index))
-    return ClusterPlan((*design.surroundings, design.dispatcher), create, tuple(delete), check_again)
+    return ClusterPlan(design.surroundings, design.dispatcher, create, tuple(delete), check_again)
 
 
 def _index(pod: Object) -> int:

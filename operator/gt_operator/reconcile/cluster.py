@@ -9,14 +9,13 @@ from pydantic import ValidationError
 from gt_operator.builders.cluster import ClusterDesign, design_cluster
 from gt_operator.builders.workers import WorkerSlot, random_suffix, worker_pod
 from gt_operator.errors import TemplateError
-from gt_operator.kube.named_watches import Target
 from gt_operator.objects import Key, Object, is_going, name_of, uid_of
 from gt_operator.observe.blockers import INVALID, QUOTA_EXCEEDED, Blocker
 from gt_operator.observe.cluster_plan import ClusterPlan, decide_cluster
 from gt_operator.observe.cluster_status import ClusterView, cluster_status
 from gt_operator.observe.pods import has_component
 from gt_operator.observe.sharding import NO_SHARDING, Verdict
-from gt_operator.reconcile import shardings
+from gt_operator.reconcile import quota, shardings
 from gt_operator.reconcile.attempts import Attempts
 from gt_operator.reconcile.context import Context, Outcome
 from gt_operator.reconcile.hints import find_hint
@@ -63,7 +62,7 @@ class ClusterReconciler:
         waits: list[float | None] = []
         if design is not None:
             plan = decide_cluster(design, self._workers(key), self._is_held(key, sharding), self._context.now())
-            await self._carry_out(cluster, plan, attempts)
+            await self._carry_out(key, cluster, plan, attempts)
             waits.append(plan.check_again)
         view, ask_again = await self._look(key, cluster, design, sharding, attempts)
         status = cluster_status(obj, view, self._context.now())
@@ -113,19 +112,24 @@ class ClusterReconciler:
         self._designs[cluster.metadata.uid] = (version, design)
         return design
 
-    async def _carry_out(self, cluster: GTCluster, plan: ClusterPlan, attempts: Attempts) -> None:
+    async def _carry_out(self, key: Key, cluster: GTCluster, plan: ClusterPlan, attempts: Attempts) -> None:
         await asyncio.gather(
-            *(
-                attempts.run(f"{body['kind']} {name_of(body)}", self._context.applier.ensure(body))
-                for body in plan.apply
-            ),
+            *(self._ensure(body, attempts) for body in plan.surroundings),
             *(attempts.run(f"pod {name_of(pod)}", self._context.client.delete("Pod", pod)) for pod in plan.delete),
         )
+        if plan.dispatcher is not None:
+            # Its pods would be refused without the ServiceAccount.
+            await self._ensure(plan.dispatcher, attempts)
+        stuck = quota.retry_deployment(self._context.client, self._context.watches, self._deployment(key))
+        await attempts.run(f"Deployment of {key}", stuck)
         for start in range(0, len(plan.create), _AT_ONCE):
             if attempts.refused:
                 return
             slots = plan.create[start : start + _AT_ONCE]
             await asyncio.gather(*(self._create(cluster, slot, attempts) for slot in slots))
+
+    async def _ensure(self, body: Object, attempts: Attempts) -> None:
+        await attempts.run(f"{body['kind']} {name_of(body)}", self._context.applier.ensure(body))
 
     async def _create(self, cluster: GTCluster, slot: WorkerSlot, attempts: Attempts) -> None:
         body = worker_pod(cluster, slot, random_suffix())
@@ -139,8 +143,7 @@ class ClusterReconciler:
         if cluster.spec.sharding is not None:
             targets.add(shardings.target_of(cluster.spec.sharding.config_map_ref, key.namespace))
         if QUOTA_EXCEEDED in reasons:
-            # Nothing else tells that a quota was raised.
-            targets.add(Target("ResourceQuota", key.namespace))
+            targets.add(quota.target_of(key.namespace))
         self._context.watches.set_interest(key, frozenset(targets))
 
     async def _look(

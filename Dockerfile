@@ -1,6 +1,6 @@
 # One image for every part of GT, with an entry point for each:
 #
-#   operator     kopf run -m gt_operator.main (the default command)
+#   operator     kopf run -m gt_operator.main ... (the default command)
 #   dispatcher   python -m gt_dispatcher
 #   worker       python -m gt_worker
 #   client       python examples/digits/train.py, or whatever a GTJob runs
@@ -48,7 +48,7 @@ COPY --from=wheel /wheels /opt/wheels
 RUN pip install --no-deps --no-index /opt/wheels/*.whl
 WORKDIR /opt/gt
 USER 10001:10001
-CMD ["kopf", "run", "-m", "gt_operator.main"]
+CMD ["kopf", "run", "-m", "gt_operator.main", "--standalone", "--all-namespaces"]
 
 
 # What the other parts depend on, on top.
@@ -67,4 +67,4 @@ RUN pip install --no-deps --no-index /opt/wheels/*.whl
 WORKDIR /opt/gt
 COPY examples examples
 USER 10001:10001
-CMD ["kopf", "run", "-m", "gt_operator.main"]
+CMD ["kopf", "run", "-m", "gt_operator.main", "--standalone", "--all-namespaces"]

@@ -14,7 +14,17 @@ from tests.e2e.support.release import Release
 
 NAMESPACE = "gt-e2e"
 
+# Every wait in the tests has its own deadline; this one only ends what hangs, by an exception that still lets the
+# fixtures remove the cluster.
+TEST_TIMEOUT = 600.0
+
 _KUBECTL = pytest.StashKey[Kubectl]()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark all tests of this folder."""
+    item.add_marker(pytest.mark.e2e)
+    item.add_marker(pytest.mark.timeout(TEST_TIMEOUT, method="signal"))
 
 
 @pytest.fixture(scope="session")

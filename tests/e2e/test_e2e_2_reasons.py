@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.e2e.support import resources
 from tests.e2e.support.kubectl import Kubectl, condition
-
-pytestmark = pytest.mark.e2e
 
 LIMIT = 10.0
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e.support import resources
 from tests.e2e.support.kubectl import Kubectl, Object, condition
-
-pytestmark = pytest.mark.e2e
 
 NAME = "healing"
 WORKERS = 2

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.e2e.support.image import ROOT
 from tests.e2e.support.kubectl import Kubectl
 from tests.e2e.support.release import Release
-
-pytestmark = pytest.mark.e2e
 
 EXAMPLE = ROOT / "examples" / "digits" / "gtjob.yaml"
 TRAINING_TIMEOUT = 240.0

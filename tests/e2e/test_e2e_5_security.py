@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.e2e.localkube.shell import CommandError
 from tests.e2e.support.kubectl import Kubectl
 from tests.e2e.support.providers import Provider
 from tests.e2e.support.release import Release
-
-pytestmark = pytest.mark.e2e
 
 # What the tests' own mount of PyTorch breaks.
 CAUSED_BY_THE_MOUNT = {"hostPath volumes", "restricted volume types"}

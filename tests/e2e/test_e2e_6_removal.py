@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e.support import resources
 from tests.e2e.support.image import ROOT
 from tests.e2e.support.kubectl import Kubectl
 from tests.e2e.support.release import Release
-
-pytestmark = pytest.mark.e2e
 
 # Every kind that GT makes objects of, but not what Kubernetes itself puts into each namespace.
 KINDS = (

@@ -72,9 +72,10 @@ class ConfigHolder:
         return Sharding() if path is None else read_sharding(path)
 
     def end(self) -> None:
-        """The session has ended: another file may be given for the next one."""
+        """The session has ended, and what was given counted for it alone."""
         with self._lock:
             self._begun = False
+            self._given = None
 
 
 def read_sharding(path: Path) -> Sharding:

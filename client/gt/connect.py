@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass, replace
 
 from gt import config
+from gt.blocks import builder
 from gt.errors import ClientError, ConfigError
 from gt.session import Session, SessionSettings
 from gt_fleet import LocalFleet
@@ -47,6 +48,11 @@ class Connector:
             )
         return connection.session
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a session."""
+        return self._connection is not None
+
     def connect(self, address: str | None) -> Session:
         """Makes the session.
 
@@ -79,6 +85,7 @@ class Connector:
             if connection is None or connection.pid != os.getpid():
                 return
             connection.session.close()
+            builder.reset()
             if connection.fleet is not None:
                 connection.fleet.stop()
             config.holder.end()

@@ -47,12 +47,19 @@ class _Provider:
 
     def __init__(self) -> None:
         self.current: Callable[[], SessionAPI] = _connected
+        self.begun: Callable[[], bool] = _is_connected
 
 
 def _connected() -> SessionAPI:
     from gt.connect import connector  # imports the network, which a program that only makes tensors may never need
 
     return connector.current()
+
+
+def _is_connected() -> bool:
+    from gt.connect import connector  # as above
+
+    return connector.connected
 
 
 provider = _Provider()
@@ -63,6 +70,12 @@ def current_session() -> SessionAPI:
     return provider.current()
 
 
+def session_begun() -> bool:
+    """Whether there is a session."""
+    return provider.begun()
+
+
 def use_session(source: Callable[[], SessionAPI]) -> None:
     """Takes sessions from `source` from now on."""
     provider.current = source
+    provider.begun = lambda: True

@@ -1,6 +1,6 @@
 """The stream of instructions: emission, blocks, frees."""
 
-from gt.blocks.builder import BlockBuilder
+from gt.blocks.block_builder import BlockBuilder
 
 __all__ = ["BlockBuilder", "builder", "flush"]
 

@@ -7,9 +7,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from gt.blocks.handles import frees
+from gt.errors import ClientError
 
 if TYPE_CHECKING:
-    from gt.blocks.builder import BlockBuilder
+    from gt.blocks.block_builder import BlockBuilder
 
 #: A block with instructions is sent after a pause of this length, in seconds.
 INSTRUCTION_GAP: Final = 0.003
@@ -44,10 +45,12 @@ class IdleFlusher:
             if not self._builder.pending and not frees.dropped and not frees.late:
                 frees.wake.get()
             frees.parked = False
-            self._watch()
+            if not self._watch():
+                frees.parked = True
+                frees.wake.get()
 
-    def _watch(self) -> None:
-        """Flushes once nothing has come for long enough."""
+    def _watch(self) -> bool:
+        """Flushes once nothing has come for long enough; tells whether that went well."""
         builder = self._builder
         while True:
             seen, began = builder.emitted, time.monotonic()
@@ -55,5 +58,9 @@ class IdleFlusher:
             while builder.emitted == seen and (left := began + gap - time.monotonic()) > 0:
                 time.sleep(left)
             if builder.emitted == seen:
-                builder.flush_if_idle(seen)
-                return
+                try:
+                    builder.flush_if_idle(seen)
+                except ClientError:
+                    # What can't be sent stays, and the program meets the error at its next read.
+                    return False
+                return True

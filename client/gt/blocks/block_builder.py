@@ -15,7 +15,7 @@ from gt.blocks.idle import IdleFlusher
 from gt.blocks.regions import Regions
 from gt.errors import ClientError
 from gt.records import Record, book
-from gt.session_api import current_session
+from gt.session_api import current_session, session_begun
 from gt_protocol.blocks import ENTER, EXIT, FREE, PLACE, Bindings, TensorMeta
 
 if TYPE_CHECKING:
@@ -182,6 +182,20 @@ class BlockBuilder:
                     self._take_frees()
                 self._cut()
 
+    def reset(self) -> None:
+        """Forgets what was not sent: the session has ended, and its tensors with it."""
+        with self._lock:
+            emptied: tuple[list[int], list[Any], dict[int, int], list[float], list[int]] = ([], [], {}, [], [])
+            self._unsent = deque()
+            self._stream, self._sources, self._slots, self._floats, self._ints = emptied
+            self._base = self._next
+            self._count = 0
+            self._changes_region = False
+            self._block_counter = self.counter
+            self.regions.stream = ()
+            frees.dropped.clear()
+            frees.late.clear()
+
     def set_random(self, seed: int, counter: int) -> None:
         """Sets the state that random instructions emitted from now on draw from."""
         with self._lock:
@@ -232,6 +246,11 @@ class BlockBuilder:
 
     def _cut(self) -> None:
         """Ends the block under construction, if it holds anything, and sends it."""
+        if not self._count and not self._unsent and not session_begun():
+            # Nothing but frees of tensors that went with their session: not worth a new one.
+            self._stream, self._slots = [], {}
+            frees.late.clear()
+            return
         if self._stream or frees.late:
             late = frees.late[:]
             body = self._encoder.encode(self._stream, len(self._slots))

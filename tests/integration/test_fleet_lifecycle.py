@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import stat
 import subprocess
@@ -19,31 +18,7 @@ from gt_fleet import FleetError, LocalFleet, PrivateDirectory
 from gt_fleet import directory as directory_module
 from gt_fleet import fleet as fleet_module
 from gt_fleet.child import MAX_LOG, Child
-
-DISPATCHER = """
-import os, signal, sys
-from gt_protocol.lifeline import watch_lifeline
-watch_lifeline()
-mood = os.environ["MOOD"]
-settings = [os.environ.get(name) for name in ("GT_WORKERS", "GT_CLUSTER_SHARDING", "GT_ADDRESS")]
-print("dispatcher with", *settings, file=sys.stderr, flush=True)
-if mood == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if mood not in {"never ready", "crash"}:
-    os.write(int(os.environ["GT_READY_FD"]), b"ready\\n")
-signal.pause()
-"""
-
-WORKER = """
-import os, signal, sys
-from gt_protocol.lifeline import watch_lifeline
-watch_lifeline()
-index, mood = int(os.environ["GT_WORKER_INDEX"]), os.environ["MOOD"]
-print("worker", index, os.environ["GT_DEVICE"], file=sys.stderr, flush=True)
-if mood == "crash" and index == 1:
-    raise SystemExit("\\x1b[31mno such device\\x1b[0m")
-signal.pause()
-"""
+from tests.support.stand_ins import ended, stand_in_environment
 
 OWNER = """
 import os, sys, time
@@ -59,12 +34,9 @@ time.sleep(60)
 
 @pytest.fixture(autouse=True)
 def parts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts the stand-ins in place of the real dispatcher and worker."""
-    modules = tmp_path_factory.mktemp("modules")
-    (modules / "gt_dispatcher.py").write_text(DISPATCHER)
-    (modules / "gt_worker.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(modules), *sys.path]))
-    monkeypatch.setenv("MOOD", "good")
+    """Puts stand-ins in place of the real dispatcher and worker."""
+    for name, value in stand_in_environment(tmp_path_factory.mktemp("modules")).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(autouse=True)
@@ -73,18 +45,6 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(directory_module, "_base", lambda: tmp_path)
     yield tmp_path
     assert list(tmp_path.iterdir()) == []
-
-
-def ended(pid: int, seconds: float = 10) -> bool:
-    """Waits until a process that need not be a child has ended."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], seconds)[0])
-    finally:
-        os.close(handle)
 
 
 def pids(fleet: LocalFleet) -> list[int]:

@@ -106,7 +106,8 @@ def read_container(job: Found[GTJob], manifests: Manifests) -> ContainerProcess:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise job.document.error(first["msg"], field + path) from None
+        said = "" if first["type"] in ("missing", "extra_forbidden") else f", not {first['input']!r:.60}"
+        raise job.document.error(first["msg"] + said, field + path) from None
     if not container.command:
         raise job.document.error("is required to run here: what the image would start is not known", f"{field}.command")
     env = _environment(job, manifests, field, container)

@@ -71,6 +71,11 @@ class ConfigHolder:
         path = settings.config or settings.job_sharding
         return Sharding() if path is None else read_sharding(path)
 
+    def fail(self) -> None:
+        """The session could not begin after all."""
+        with self._lock:
+            self._begun = False
+
     def end(self) -> None:
         """The session has ended, and what was given counted for it alone."""
         with self._lock:

@@ -74,7 +74,7 @@ class Connector:
             try:
                 self._connection = self._open(settings, sharding)
             except BaseException:
-                config.holder.end()
+                config.holder.fail()
                 raise
             return self._connection.session
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 
 import zmq
+
 from gt_protocol.keys import PeerKeys
 from gt_protocol.wire import MAX_HEADER_BYTES, Frames
 
@@ -35,7 +36,7 @@ class Transport:
             self._socket.set(zmq.CURVE_PUBLICKEY, keys.public)
             self._socket.set(zmq.CURVE_SECRETKEY, keys.secret)
         self._socket.connect(address)
-        self._descriptor = self._socket.get(zmq.FD)
+        self._descriptor = int(self._socket.getsockopt(zmq.FD))
 
     def send(self, frames: Frames) -> None:
         """Hands a message to ZeroMQ; never waits."""

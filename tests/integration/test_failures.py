@@ -19,7 +19,7 @@ StartFleet = Callable[[int], LocalFleet]
 
 def test_a_failed_operator_poisons_what_depends_on_it_and_names_where(start_fleet: StartFleet) -> None:
     start_fleet(1)
-    index = torch.tensor([7], device="fleet")
+    index = torch.tensor([7]).to("fleet")
     bad = torch.zeros(3, device="fleet").index_select(0, index)
     worse = bad + 1
     with pytest.raises(gt.RemoteError) as caught:
@@ -77,5 +77,3 @@ def test_ctrl_c_ends_a_read_and_leaves_the_session_usable(start_fleet: StartFlee
         press.join()
         os.kill(fleet.pids["worker-0"], signal.SIGCONT)
     assert (x + 1).sum().item() == 4
-
-

@@ -36,9 +36,7 @@ def drawn() -> dict[int, list[torch.Tensor]]:
 def test_the_same_seed_gives_the_same_numbers(
     workers: int, drawn: dict[int, list[torch.Tensor]], start_fleet: StartFleet
 ) -> None:
-    gt.register_config(
-        {"version": 1, "signals": {"batch": {"shard": {"axis": 0, "workers": list(range(workers))}}}}
-    )
+    gt.register_config({"version": 1, "signals": {"batch": {"shard": {"axis": 0, "workers": list(range(workers))}}}})
     start_fleet(workers)
     drawn[workers] = _draw()
     assert all(torch.equal(a, b) for a, b in zip(drawn[workers], drawn[1], strict=True))

@@ -47,4 +47,8 @@ def _ended_by_signals() -> Iterator[None]:
     caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     for number in caught:
         signal.signal(number, end)
-    yield
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)

@@ -197,6 +197,24 @@ def test_ctrl_c_on_a_terminal_reaches_the_job_once(busy: BusyRun) -> None:
         os.close(terminal)
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_fleet_starts_ends_it(
+    tmp_path: Path, env: dict[str, str], number: signal.Signals, status: int
+) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    words = command(tmp_path, ("job", "echo never"))
+    with subprocess.Popen(
+        words, env={**env, "MOOD": "never ready", "TOLD": str(told)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as run:
+        dispatcher = int(told.read_text())
+        run.send_signal(number)
+        output, errors = run.communicate(timeout=30)
+    assert (run.returncode, output) == (status, b"")
+    assert b"Traceback" not in errors
+    assert ended(dispatcher)
+
+
 def test_nothing_survives_a_kill(busy: BusyRun, env: dict[str, str]) -> None:
     busy.start("wait").kill()
     assert all(ended(pid) for pid in busy.tree)

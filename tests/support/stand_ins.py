@@ -14,6 +14,9 @@ watch_lifeline()
 mood = os.environ["MOOD"]
 settings = [os.environ.get(name) for name in ("GT_WORKERS", "GT_CLUSTER_SHARDING", "GT_ADDRESS")]
 print("dispatcher with", *settings, file=sys.stderr, flush=True)
+if "TOLD" in os.environ:
+    with open(os.environ["TOLD"], "w") as told:
+        told.write(str(os.getpid()))
 if mood == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if mood not in {"never ready", "crash"}:

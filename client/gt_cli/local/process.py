@@ -54,7 +54,7 @@ def run_process(command: Sequence[str], env: Mapping[str, str], folder: Path) ->
         try:
             process = subprocess.Popen(
                 # -I and -S: the guard needs neither the user's paths nor installed packages.
-                [sys.executable, "-I", "-S", guard.__file__, str(reading), *command],
+                [sys.executable, "-I", "-S", str(Path(guard.__file__).absolute()), str(reading), *command],
                 env=env,
                 cwd=folder,
                 pass_fds=[reading],

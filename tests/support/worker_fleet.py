@@ -61,6 +61,7 @@ class WorkerFleet:
         self.endpoint = f"ipc://{folder}/workers"
         self.socket.bind(self.endpoint)
         self.epoch = EPOCH
+        self._heartbeat_at = 0.0
         self.table = operator_table()
         self._numbers = iter(range(1, 1 << 30))
         self.peers = [Peer(index, self._start(index, env)) for index in range(count)]
@@ -173,7 +174,13 @@ class WorkerFleet:
             self.serve(min(left, 0.1))
 
     def serve(self, timeout: float) -> None:
-        """Takes what the workers send."""
+        """Takes what the workers send, and gives signs of life."""
+        now = time.monotonic()
+        if now >= self._heartbeat_at:
+            self._heartbeat_at = now + 1.0
+            for peer in self.peers:
+                if peer.hellos:
+                    self._tell(peer)
         if not self.socket.poll(int(timeout * 1000)):
             return
         routing, *frames = self.socket.recv_multipart()
@@ -184,7 +191,9 @@ class WorkerFleet:
         if isinstance(message, WorkerHello):
             self._hello(routing, message)
             return
-        peer = next(peer for peer in self.peers if peer.routing == routing)
+        peer = next((peer for peer in self.peers if peer.routing == routing), None)
+        if peer is None:
+            return  # from a connection that has been given up
         if isinstance(message, Heartbeat):
             peer.heartbeats.append(time.monotonic())
             peer.link.acknowledge(message.received, message.limit)
@@ -203,7 +212,7 @@ class WorkerFleet:
             peer.link = Link(256)
         peer.hellos.append(message)
         received, limit = peer.link.announcement()
-        welcome = Welcome(self.epoch, "", received, limit, len(self.peers), 0.2, 5.0)
+        welcome = Welcome(self.epoch, "", received, limit, len(self.peers), 0.2, 10.0)
         self.socket.send_multipart([routing, encode_control(welcome)])
         if message.epoch == self.epoch:
             for frames in peer.link.resume(message.received, message.received + 16):

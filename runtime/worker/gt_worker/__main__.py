@@ -39,7 +39,7 @@ def build(settings: WorkerSettings, log: structlog.stdlib.BoundLogger) -> tuple[
     device = Device(settings.device, settings.host)
     operators = operator_table()
     stores = Stores(settings.host, settings.collective_timeout)
-    groups = Groups(settings.index, device, stores, settings.collective_timeout, lambda: service.chore())
+    groups = Groups(settings.index, device, stores, settings.collective_timeout, lambda seconds: service.chore(seconds))
     executor = Executor(settings.index, device, groups, operators)
     is_local = settings.dispatcher.startswith("ipc://")
     about = Introduction(

@@ -129,9 +129,10 @@ class Device:
             try:
                 work.wait(timedelta(seconds=seconds))
             except RuntimeError:
-                if work.is_completed():
-                    raise
-                return False
+                if not work.is_completed():
+                    return False
+                # It failed, or it ended well just after the time was up: only the first raises again.
+                work.wait()
             return True
         # NCCL's own timed wait tears the communicator down, and nothing tells of a collective's end: so look often.
         end = time.monotonic() + seconds

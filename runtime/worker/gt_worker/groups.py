@@ -20,12 +20,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from typing import Final
 
 import msgspec
 from torch._C._distributed_c10d import PrefixStore, Store, Work
-from torch.distributed import DistStoreError
 
 from gt_protocol.errors import MalformedFrame
 from gt_protocol.failure import Failure, FailureKind
@@ -36,6 +34,8 @@ from gt_worker.rendezvous import Stores, first_line
 
 #: How often a waiting member looks for an alarm, and lets the service do its chores, in seconds.
 LOOK: Final = 0.01
+#: The first look for members that are to meet comes sooner, as they are mostly about to come.
+FIRST_LOOK: Final = 0.001
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Failure)
@@ -50,7 +50,8 @@ class Group:
         device: Its device.
         stores: Stores to meet at; the first member's is used.
         timeout: Seconds after which a collective is given up.
-        chore: Called now and then while a collective waits; raises `PeerLost` to end the wait.
+        chore: Called with the group's number now and then while a collective waits. May take the seconds that it is
+            given; raises `PeerLost` to end the wait.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Group:
         device: Device,
         stores: Stores,
         timeout: float,
-        chore: Callable[[int], None],
+        chore: Callable[[int, float], None],
     ) -> None:
         self.number = order.group
         self.members = tuple(member.worker for member in order.members)
@@ -144,12 +145,12 @@ class Group:
             self._stale = True
             self._broken = alarm.kind == FailureKind.WORKER_LOST
             raise Poisoned(alarm)
-        self._linger(end)
+        self._linger(end, 0.0)
 
-    def _linger(self, end: float) -> None:
-        """Lets the service do its chores, unless there is no more reason to wait."""
+    def _linger(self, end: float, seconds: float) -> None:
+        """Lets the service do its chores for some time, unless there is no more reason to wait."""
         try:
-            self._chore(self.number)
+            self._chore(self.number, seconds)
         except PeerLost as error:
             raise self._break(str(error)) from None
         if time.monotonic() >= end:
@@ -164,8 +165,10 @@ class Group:
         try:
             root = self._root = self._root or self._stores.get(self.address)
             root.set(keys[self.rank], str(self._started - 1))
-            while not _arrived(root, keys):
-                self._linger(end)
+            pause = FIRST_LOOK
+            while not root.check(keys):
+                self._linger(end, pause)
+                pause = min(2 * pause, LOOK)
             self._lost_up_to = max(int(root.get(key)) for key in keys)
             mesh = PrefixStore(prefix + "mesh", root)
             backend = self._device.open_backend(mesh, self.rank, self.size, self._timeout)
@@ -225,15 +228,6 @@ class Group:
                     self._root.delete_key(key)
 
 
-def _arrived(store: Store, keys: list[str]) -> bool:
-    """Waits a little for keys."""
-    try:
-        store.wait(keys, timedelta(seconds=LOOK))
-    except DistStoreError:
-        return False
-    return True
-
-
 class Groups:
     """All groups of this worker.
 
@@ -242,17 +236,18 @@ class Groups:
         device: Its device.
         stores: Stores to meet at.
         timeout: Seconds after which a collective is given up.
-        chore: Called now and then while a collective waits.
+        chore: Called now and then while a collective waits. May take the seconds that it is given; raises `PeerLost`
+            to end the wait.
     """
 
     def __init__(
-        self, index: int, device: Device, stores: Stores, timeout: float, chore: Callable[[], None] = lambda: None
+        self, index: int, device: Device, stores: Stores, timeout: float, chore: Callable[[float], None]
     ) -> None:
         self._index = index
         self._device = device
         self._stores = stores
         self._timeout = timeout
-        self._pump = chore
+        self._serve = chore
         self._groups: dict[int, Group] = {}
         self._leaving: set[int] = set()
 
@@ -295,7 +290,7 @@ class Groups:
             self.drop(number)
         self._leaving.clear()
 
-    def _chore(self, number: int) -> None:
-        self._pump()
+    def _chore(self, number: int, seconds: float) -> None:
+        self._serve(seconds)
         if number in self._leaving:
             raise PeerLost("a member has gone")

@@ -20,7 +20,7 @@ def kernel(name: str) -> Callable[..., Any]:
     if own is not None:
         return own
     function: Callable[..., Any] = overload(name)._op
-    return function
+    return _with_channels(name, function) if name in PER_CHANNEL else function
 
 
 def overload(name: str) -> OpOverload:
@@ -95,6 +95,45 @@ KERNELS: Final[Mapping[str, Callable[..., Any]]] = {
     "aten::_scaled_dot_product_fused_attention_overrideable_backward": attention_backward,
 }
 """By name of the overload; PyTorch has none of these on CPU and CUDA."""
+
+
+#: Arguments that PyTorch's kernels index by channel without checking their size: with a wrong one, a client could have
+#: a worker write beyond a tensor's memory.
+PER_CHANNEL: Final[Mapping[str, tuple[int, ...]]] = {
+    "aten::native_batch_norm": (1, 2, 3, 4),
+    "aten::native_batch_norm_backward": (2, 3, 4, 5, 6),
+    "aten::_native_batch_norm_legit": (1, 2, 3, 4),
+    "aten::_native_batch_norm_legit.no_stats": (1, 2),
+    "aten::_native_batch_norm_legit_no_training": (1, 2, 3, 4),
+    "aten::_batch_norm_with_update": (1, 2, 3, 4),
+    "aten::_batch_norm_no_update": (1, 2, 3, 4),
+    "aten::batch_norm_update_stats": (1, 2),
+}
+
+#: Where in `native_batch_norm_backward` the flag stands without which saved statistics are not read.
+_TRAINING: Final = 7
+
+
+def _with_channels(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind a check of its arguments' sizes."""
+    positions = PER_CHANNEL[name]
+    is_backward = name == "aten::native_batch_norm_backward"
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        shape = args[0].shape
+        if is_backward and args[1].shape != shape:
+            raise ValueError(f"a gradient of shape {tuple(shape)} for an input of shape {tuple(args[1].shape)}")
+        for position in positions:
+            value = args[position] if position < len(args) else None
+            if value is None or value.numel() == shape[1]:
+                continue
+            if not (is_backward and position in (5, 6) and value.numel() == 0 and not args[_TRAINING]):
+                raise ValueError(
+                    f"argument {position} must have one number for each of {shape[1]} channels, not {value.numel()}"
+                )
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _scale(query: Tensor, scale: float | None) -> float:

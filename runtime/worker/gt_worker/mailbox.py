@@ -136,14 +136,17 @@ class Mailbox:
                 self._answers.append((WORKER_ANSWERS.encode(answer), []))
                 self._flush()
 
-    def tend(self, *, wait: bool) -> None:
-        """Receives what has come, and gives a sign of life if one is due.
+    def tend(self, seconds: float | None = None) -> None:
+        """Receives what comes, and gives a sign of life if one is due.
 
         Args:
-            wait: Whether to wait for the lock; without it, somebody else is doing the same.
+            seconds: How long to wait for messages. None does nothing at all if somebody else has the lock, since that
+                one is doing the same.
         """
-        if self._lock.acquire(blocking=wait):
+        if self._lock.acquire(blocking=seconds is not None):
             try:
+                if seconds:
+                    self._transport.wait(seconds)
                 self._receive()
                 self._keep_in_touch()
             finally:

@@ -67,13 +67,16 @@ class Service:
             pulse.join()
             self._mailbox.close()
 
-    def chore(self) -> None:
+    def chore(self, seconds: float) -> None:
         """Called now and then while a collective waits for peers.
+
+        Args:
+            seconds: How long this may wait for messages of the dispatcher.
 
         Raises:
             PeerLost: There is no reason to wait any longer.
         """
-        self._mailbox.tend(wait=True)
+        self._mailbox.tend(seconds)
         if self._mailbox.begun_anew:
             raise PeerLost("the dispatcher has begun anew")
         if self._stop_at is not None and time.monotonic() - self._stop_at > LAST_COLLECTIVE:
@@ -125,4 +128,4 @@ class Service:
     def _keep_pulse(self, ended: threading.Event) -> None:
         """Body of the thread that gives signs of life while the other one executes."""
         while not ended.wait(self._mailbox.tend_interval()):
-            self._mailbox.tend(wait=False)
+            self._mailbox.tend()

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+
 from gt_protocol.operators import operator_table, parse_table
 from gt_worker.operator_table import DENIED, base_name, make_table, overloads
 

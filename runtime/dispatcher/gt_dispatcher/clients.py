@@ -11,7 +11,7 @@ from gt_dispatcher.sessions import Session
 from gt_dispatcher.state import CoreState
 from gt_protocol.dtypes import ITEM_SIZES
 from gt_protocol.errors import GTError, MalformedFrame
-from gt_protocol.failure import Failure, FailureKind
+from gt_protocol.failure import Failure, FailureKind, describe_operand
 from gt_protocol.messages import BlockMessage, ClientPayload, Fetch, FetchFailed, Upload
 from gt_protocol.programs import FetchRegister, StoreShard
 from gt_protocol.wire import Frames, total_bytes
@@ -92,7 +92,7 @@ class ClientDesk:
                 FailureKind.SHARDING if regions.current else FailureKind.NO_WORKER,
                 str(error),
                 "upload",
-                (f"{upload.meta.dtype}{upload.meta.shape}",),
+                (describe_operand(upload.meta.dtype, upload.meta.shape),),
                 sequence,
                 0,
                 regions.signal,

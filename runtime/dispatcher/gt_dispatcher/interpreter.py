@@ -14,7 +14,7 @@ from gt_dispatcher.regions import RegionStack
 from gt_dispatcher.storages import StorageKeeper
 from gt_protocol.blocks import Bindings
 from gt_protocol.errors import GTError, MalformedFrame
-from gt_protocol.failure import Failure, FailureKind
+from gt_protocol.failure import Failure, FailureKind, describe_operand
 
 #: A storage changes at most this often before an instruction: once for each operand and kind of change.
 MAX_PREPARATIONS = 1024
@@ -196,9 +196,8 @@ class Interpreter:
                 self._emission.free(layout, register)
 
     def _failure(self, listed: ListedCall, operands: Sequence[Tensor], origin: int, message: str) -> Failure:
-        shapes = tuple(
-            f"{tensor.layout.meta.dtype}{tuple(tensor.layout.meta.shape)}" for tensor in operands if tensor.layout
-        )
+        metas = [tensor.layout.meta for tensor in operands if tensor.layout is not None]
+        shapes = tuple(describe_operand(meta.dtype, meta.shape) for meta in metas)
         return Failure(
             FailureKind.OPERATOR, message, listed.name, shapes, self._block.number, origin, self._regions.signal
         )

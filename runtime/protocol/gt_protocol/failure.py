@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -20,6 +21,11 @@ class FailureKind:
     """The tensor was never made, or is freed already."""
     SHARDING: Final = "sharding"
     """The sharding file asks for something that this tensor or cluster can't do."""
+
+
+def describe_operand(dtype: str, shape: Iterable[int]) -> str:
+    """A tensor's type and shape as error messages show it, such as `float32(2, 3)`."""
+    return f"{dtype}({', '.join(map(str, shape))})"
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):

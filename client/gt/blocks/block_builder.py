@@ -246,7 +246,7 @@ class BlockBuilder:
 
     def _cut(self) -> None:
         """Ends the block under construction, if it holds anything, and sends it."""
-        if not self._count and not self._unsent and not session_begun():
+        if not (self._count or self._unsent or self._changes_region or session_begun()):
             # Nothing but frees of tensors that went with their session: not worth a new one.
             self._stream, self._slots = [], {}
             frees.late.clear()

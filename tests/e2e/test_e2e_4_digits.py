@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tests.e2e.localkube.waiting import wait_until
 from tests.e2e.support.image import ROOT
-from tests.e2e.support.kubectl import Kubectl
+from tests.e2e.support.kubectl import Kubectl, condition
 from tests.e2e.support.release import Release
 
 EXAMPLE = ROOT / "examples" / "digits" / "gtjob.yaml"
@@ -15,7 +16,14 @@ LEAST_ACCURACY = 97.0
 
 def test_example_trains_to_the_promised_accuracy(release: Release, kubectl: Kubectl) -> None:
     kubectl("apply", "--filename", str(EXAMPLE))
-    kubectl.wait("gtjob", "digits", "default", "condition=Succeeded", TRAINING_TIMEOUT)
+
+    def has_ended() -> bool:
+        job = kubectl.get("gtjob", "digits", "default")
+        return any(condition(job, end).get("status") == "True" for end in ("Succeeded", "Failed"))
+
+    wait_until(has_ended, "the job ends", TRAINING_TIMEOUT, interval=1.0)
+    assert condition(kubectl.get("gtjob", "digits", "default"), "Succeeded")["status"] == "True"
+
     log = kubectl("logs", "--selector=gt.dev/job=digits", "--namespace=default", "--tail=-1")
     accuracies = re.findall(r"accuracy\D+(\d+(?:\.\d+)?) ?%", log)
     assert accuracies, log

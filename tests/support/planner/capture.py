@@ -118,6 +118,11 @@ class Capture(TorchDispatchMode):
         self._numbers: dict[int, int] = {}
         self._alive: list[torch.Tensor] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing here is compiled; to say so spares the import of the compiler, which takes longer than all tests."""
+        return False
+
     def name(self, key: str, tensor: torch.Tensor) -> None:
         """Gives an input a name."""
         self.recording.numbers[key] = self._known(tensor)

@@ -41,6 +41,9 @@ from gt_protocol.programs import (
 )
 from tests.support.planner import attention
 
+# Tensors here are tiny: a second thread would only wait for the first.
+torch.set_num_threads(1)
+
 Collective = AllReduceStep | AllGatherStep | ReduceScatterStep | AllToAllStep | BroadcastStep
 
 _OWN_KERNELS = {

@@ -59,11 +59,12 @@ def test_an_empty_tensor_has_no_empty_shard() -> None:
     assert not has_empty_shard((0,), mesh, (Shard(0),))
 
 
-@given(
-    st.lists(st.integers(2, 4), min_size=1, max_size=4).flatmap(
-        lambda s: st.tuples(st.just(s), st.permutations(range(len(s))))
-    )
+_PERMUTED = st.lists(st.integers(2, 4), min_size=1, max_size=4).flatmap(
+    lambda shape: st.tuples(st.just(shape), st.permutations(range(len(shape))))
 )
+
+
+@given(_PERMUTED)
 def test_dense_strides_keep_the_order_of_axes(case: tuple[list[int], list[int]]) -> None:
     shape, order = case
     tensor = torch.empty(shape).permute(order)

@@ -9,7 +9,8 @@ from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.expansions import EXPANSIONS
 from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.plan import Change, Plan, Prepare
-from gt_dispatcher.planner.redistribution import redistribute, replicate
+from gt_dispatcher.planner.redistribution import redistribute, replicate, with_strides
+from gt_dispatcher.planner.shards import has_empty_shard
 from gt_dispatcher.planner.strategy import LocalArgument, Strategy
 from gt_protocol.arguments import Argument, Const, ListArg, Operand
 from gt_protocol.blocks import NewTensor
@@ -63,7 +64,19 @@ def by_strategy(context: PlanContext, instruction: Instruction, strategy: Strate
         redistribute(draft, value, mesh, (wanted,)) for value, wanted in zip(draft.inputs, strategy.inputs, strict=True)
     ]
     results = local_calls(draft, instruction, values, strategy.local, strategy.op)
-    return draft.finish(values_of(instruction, results, strategy.outputs))
+    outputs = values_of(instruction, results, strategy.outputs)
+    if any(has_empty_shard(value.meta.shape, mesh, value.placements) for value in values):
+        outputs = [alike(draft, value) for value in outputs]
+    return draft.finish(outputs)
+
+
+def alike(draft: Draft, value: Value) -> Value:
+    """A partial result with the same strides on each worker, where a worker had nothing to work on.
+
+    Partial sums are reduced storage by storage, element by element as they lie in memory. An operator that gets nothing
+    makes zeros in row-major order, whatever it makes of something.
+    """
+    return with_strides(draft, value, value.meta) if value.partial and len(value.meta.shape) > 1 else value
 
 
 def write_back(draft: Draft, value: Value, target: Value) -> None:

@@ -8,6 +8,8 @@ from gt_dispatcher.planner.draft import Draft, Value
 from gt_dispatcher.planner.errors import PlanError, UnsupportedMesh
 from gt_dispatcher.planner.layout import Mesh
 from gt_dispatcher.planner.shards import byte_size, chunk_sizes, chunk_starts, dense_strides
+from gt_protocol.arguments import Argument, Const, DeviceArg, DtypeArg, ListArg
+from gt_protocol.blocks import TensorMeta
 from gt_protocol.placements import Partial, Placement, Replicate, Shard
 from gt_protocol.programs import (
     AliasStep,
@@ -15,6 +17,7 @@ from gt_protocol.programs import (
     AllReduceStep,
     AllToAllStep,
     BroadcastStep,
+    CopyStep,
     ReduceScatterStep,
     SliceStep,
     ZerosStep,
@@ -57,6 +60,16 @@ def redistribute(draft: Draft, value: Value, mesh: Mesh, placements: Sequence[Pl
 def replicate(draft: Draft, value: Value, mesh: Mesh) -> Value:
     """The whole value on each worker of a mesh."""
     return redistribute(draft, value, mesh, (Replicate(),) * len(mesh.shape))
+
+
+def with_strides(draft: Draft, value: Value, meta: TensorMeta) -> Value:
+    """A copy of what each worker holds of a whole or partial value, with the very strides of some metadata."""
+    kwargs: tuple[tuple[str, Argument], ...] = (("device", DeviceArg()), ("dtype", DtypeArg(meta.dtype)))
+    strides = dense_strides(meta.shape, meta.strides)
+    sizes, steps = (ListArg(tuple(Const(number) for number in numbers)) for numbers in (meta.shape, strides))
+    register = draft.call(value.mesh, "aten::empty_strided", (sizes, steps), kwargs)
+    draft.add_everywhere(value.mesh, CopyStep(value.register, register))
+    return Value(register, value.mesh, value.placements, meta)
 
 
 def _change(draft: Draft, value: Value, target: Placement) -> Value:

@@ -8,12 +8,12 @@ from gt_dispatcher.planner.draft import Draft, PlanContext, Value
 from gt_dispatcher.planner.errors import PlanError
 from gt_dispatcher.planner.layout import Layout, LayoutTable, Mesh
 from gt_dispatcher.planner.plan import Plan, Region
-from gt_dispatcher.planner.redistribution import check_mesh, redistribute
+from gt_dispatcher.planner.redistribution import check_mesh, redistribute, with_strides
 from gt_dispatcher.planner.shards import byte_size, chunk_sizes, chunk_starts, dense_strides, is_dense
-from gt_protocol.arguments import Argument, Const, DeviceArg, DtypeArg, ListArg, Operand
+from gt_protocol.arguments import Operand
 from gt_protocol.blocks import TensorMeta
 from gt_protocol.placements import Partial, Placement, Replicate, Shard
-from gt_protocol.programs import AllReduceStep, CopyStep, RestrideStep
+from gt_protocol.programs import AllReduceStep, RestrideStep
 
 #: (axis, start, length) of what a worker keeps of an upload, or None for all of it.
 Cut = tuple[int, int, int] | None
@@ -34,21 +34,10 @@ def plan_relayout(context: PlanContext, source: Layout, mesh: Mesh, placements: 
     if not is_dense(meta):
         meta = TensorMeta(meta.shape, dense_strides(meta.shape, meta.strides), 0, meta.dtype)
     if value.whole and not (given.whole or given.partial) and len(meta.shape) > 1:
-        value = _with_strides(draft, value, meta)
+        # Parts with a single index along an axis do not tell where that axis lies in memory, and so neither does what
+        # is gathered from them; but views of the storage may be made anew by its strides.
+        value = with_strides(draft, value, meta)
     return draft.finish([Value(value.register, value.mesh, value.placements, meta)])
-
-
-def _with_strides(draft: Draft, value: Value, meta: TensorMeta) -> Value:
-    """A copy with the very strides of its metadata: views of it may be made anew by theirs.
-
-    Parts with a single index along an axis do not tell where that axis lies in memory, and so neither does what is
-    gathered from them.
-    """
-    kwargs: tuple[tuple[str, Argument], ...] = (("device", DeviceArg()), ("dtype", DtypeArg(meta.dtype)))
-    sizes, strides = (ListArg(tuple(Const(number) for number in numbers)) for numbers in (meta.shape, meta.strides))
-    register = draft.call(value.mesh, "aten::empty_strided", (sizes, strides), kwargs)
-    draft.add_everywhere(value.mesh, CopyStep(value.register, register))
-    return Value(register, value.mesh, value.placements, meta)
 
 
 def _shares_memory(given: Value, value: Value) -> bool:

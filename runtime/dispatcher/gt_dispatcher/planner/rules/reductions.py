@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from gt_dispatcher.planner.axes import Axes, Result, by_axes, labelled
 from gt_dispatcher.planner.draft import Draft, Value
 from gt_dispatcher.planner.errors import NoRule
+from gt_dispatcher.planner.execution import alike
 from gt_dispatcher.planner.instruction import Instruction, axis_of
 from gt_dispatcher.planner.redistribution import replicate
 from gt_dispatcher.planner.shards import contiguous, has_empty_shard
@@ -100,7 +101,9 @@ def mean(instruction: Instruction) -> Strategy | Custom:
         for axis in reduced:
             count *= instruction.shape(0)[axis]
         register = draft.call(instruction.mesh, "aten::div.Scalar", (Operand(summed), Const(count)))
-        return [Value(register, instruction.mesh, (Partial("sum"),), instruction.new[0].meta)]
+        made = Value(register, instruction.mesh, (Partial("sum"),), instruction.new[0].meta)
+        empty = has_empty_shard(instruction.shape(0), instruction.mesh, (place,))
+        return [alike(draft, made) if empty else made]
 
     return Custom(emit)
 

@@ -44,6 +44,8 @@ def batch_job(job: GTJob, cluster_uid: str, config: OperatorConfig, fingerprint:
     template = pod_template(parts, config.pod_overlay, overlay)
     _check_says_what_to_run(template, parts.image)
     template["spec"]["restartPolicy"] = "Never"
+    # As process 1, a program that handles no SIGTERM would ignore it, and hold a suspended job for the whole grace.
+    template["spec"].setdefault("shareProcessNamespace", True)
     body = {
         "backoffLimit": job.spec.backoff_limit,
         # A client that is still ending must not run beside its successor.

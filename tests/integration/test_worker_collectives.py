@@ -317,6 +317,41 @@ def test_a_peer_that_never_comes_costs_the_deadline(tmp_path: Path) -> None:
         assert 0.9 < time.monotonic() - began < 4
 
 
+def test_a_loss_in_one_group_does_not_break_another(fleet: WorkerFleet) -> None:
+    """A value that was lost with some worker is a failed operand like any other."""
+    lost, group = fleet.number(), fleet.group(0, 1)
+    step = AllReduceStep(group, 0, 1, "sum")
+    dissolved, targets = fleet.number(), [fleet.number(), fleet.number()]
+    source = fleet.store(0, torch.ones(2))
+    fleet.run(0, one(AllReduceStep(lost, 0, 1, "sum")), [source, dissolved])
+    fleet.run(0, one(step), [dissolved, targets[0]])
+    fleet.run(1, one(step), [fleet.store(1, torch.ones(2)), targets[1]])
+    failures = [fleet.fetch(index, target) for index, target in enumerate(targets)]
+    assert all(isinstance(failure, Failure) and failure.worker == 0 for failure in failures)
+    after = [fleet.number(), fleet.number()]
+    for index in range(2):
+        fleet.run(index, one(step), [fleet.store(index, torch.ones(2)), after[index]])
+    values = [fleet.fetch(index, target) for index, target in enumerate(after)]
+    assert [value.tolist() for value in values if isinstance(value, torch.Tensor)] == [[2, 2]] * 2
+
+
+def test_a_meeting_point_that_is_gone_breaks_the_group(fleet: WorkerFleet) -> None:
+    """The first collective finds out within seconds, each further one at once."""
+    group = fleet.number()
+    fleet.order(0, FormGroup(group, (Member(1, "127.0.0.1:1"), Member(0, fleet.peers[0].hellos[-1].store))))
+    register, first, second = fleet.store(0, torch.ones(2)), fleet.number(), fleet.number()
+    fleet.run(0, one(AllReduceStep(group, 0, 1, "sum")), [register, first])
+    failure = fleet.fetch(0, first)
+    assert isinstance(failure, Failure)
+    assert failure.kind == FailureKind.WORKER_LOST
+    began = time.monotonic()
+    fleet.run(0, one(AllReduceStep(group, 0, 1, "sum")), [register, second])
+    again = fleet.fetch(0, second)
+    assert isinstance(again, Failure)
+    assert (again.kind, again.op, again.message) == (failure.kind, "test", failure.message)
+    assert time.monotonic() - began < 2
+
+
 def test_a_killed_peer_ends_the_wait_of_all_others(tmp_path: Path) -> None:
     with WorkerFleet(4, tmp_path) as fleet:
         group = fleet.group(3, 0, 1, 2)
@@ -336,6 +371,7 @@ def test_a_killed_peer_ends_the_wait_of_all_others(tmp_path: Path) -> None:
             failure = fleet.answer(index, request, within=10)
             assert isinstance(failure, Failure)
             assert failure.kind == FailureKind.WORKER_LOST
+            assert (failure.op, failure.worker, failure.operands) == ("test", index, ("float32(2)",))
         assert time.monotonic() - killed < 1.0
         smaller = fleet.group(0, 1, 2)
         for index in range(3):

@@ -2,7 +2,7 @@
 
 Each one packs what it sends into a flat buffer of bytes or numbers, so that any element type, order of axes, uneven and
 empty shards travel alike. A member that can't pack (its operand has failed, or there is no memory) still has its turn
-in the group's order: `gt_worker.groups` says how the others learn of it.
+in the group's order: `gt_worker.group` says how the others learn of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch._C._distributed_c10d import AllreduceOptions, BroadcastOptions, Work
 from gt_protocol.programs import AllGatherStep, AllReduceStep, AllToAllStep, BroadcastStep, ReduceScatterStep
 from gt_worker.devices import Backend
 from gt_worker.errors import Poisoned
-from gt_worker.groups import Group, Groups
+from gt_worker.group import Group
+from gt_worker.groups import Groups
 from gt_worker.reductions import Reduction, fold
 from gt_worker.steps.moves import dense_copy
 from gt_worker.steps.step import Frame, Locals, Step, tensor_at

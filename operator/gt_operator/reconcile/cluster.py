@@ -10,7 +10,7 @@ from gt_operator.builders.cluster import ClusterDesign, design_cluster
 from gt_operator.builders.workers import WorkerSlot, random_suffix, worker_pod
 from gt_operator.errors import TemplateError
 from gt_operator.objects import Key, Object, is_going, name_of, uid_of
-from gt_operator.observe.blockers import INVALID, QUOTA_EXCEEDED, Blocker
+from gt_operator.observe.blockers import INVALID, NAMESPACE_TERMINATING, QUOTA_EXCEEDED, Blocker
 from gt_operator.observe.cluster_plan import ClusterPlan, decide_cluster
 from gt_operator.observe.cluster_status import ClusterView, cluster_status
 from gt_operator.observe.pods import has_component
@@ -19,6 +19,7 @@ from gt_operator.reconcile import quota, shardings
 from gt_operator.reconcile.attempts import Attempts
 from gt_operator.reconcile.context import Context, Outcome
 from gt_operator.reconcile.hints import find_hint
+from gt_operator.reconcile.namespaces import LEFT_ALONE_FOR
 from gt_operator.store import Kind
 from gt_protocol.resources import GTCluster
 from gt_protocol.resources.constants import WORKER
@@ -46,6 +47,8 @@ class ClusterReconciler:
             self._forget(key)
             return Outcome()
         self._uids[key] = uid_of(obj)
+        if rest := self._context.leaving.rest(key.namespace):
+            return Outcome(check_again=rest)
         attempts = Attempts()
         try:
             cluster = GTCluster.model_validate(obj)
@@ -68,6 +71,9 @@ class ClusterReconciler:
         status = cluster_status(obj, view, self._context.now())
         self._set_interest(key, cluster, attempts.reasons | {status["reason"]})
         await self._context.reporter.report(Kind.CLUSTER, obj, status, "Ready")
+        if NAMESPACE_TERMINATING in attempts.reasons:
+            self._context.leaving.note(key.namespace)
+            waits.append(LEFT_ALONE_FOR)
         check_again = min((wait for wait in (*waits, ask_again) if wait is not None), default=None)
         return Outcome(retry=attempts.worth_retrying, check_again=check_again)
 

@@ -13,6 +13,7 @@ from gt_operator.kube.named_watches import NamedWatches
 from gt_operator.objects import Key
 from gt_operator.reconcile.applier import Applier
 from gt_operator.reconcile.key_rings import KeyRings
+from gt_operator.reconcile.namespaces import LeavingNamespaces
 from gt_operator.reconcile.reporter import Reporter
 from gt_operator.store import Store
 
@@ -33,6 +34,7 @@ class Context:
         applier: Writes objects.
         keys: Keys of all clusters.
         reporter: Writes status.
+        leaving: Namespaces in which nothing should be tried.
         now: The time.
     """
 
@@ -43,6 +45,7 @@ class Context:
     applier: Applier
     keys: KeyRings
     reporter: Reporter
+    leaving: LeavingNamespaces = field(default_factory=LeavingNamespaces)
     now: Callable[[], datetime] = field(default=_now)
 
     @classmethod

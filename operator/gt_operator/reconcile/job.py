@@ -8,7 +8,7 @@ from gt_operator.builders.job import batch_job, inline_sharding, own_cluster, sh
 from gt_operator.builders.ownership import cluster_of
 from gt_operator.kube.named_watches import Target
 from gt_operator.objects import Key, Object, is_going, label_of, name_of, owner_uid, uid_of
-from gt_operator.observe.blockers import INVALID, Blocker
+from gt_operator.observe.blockers import INVALID, NAMESPACE_TERMINATING, Blocker
 from gt_operator.observe.job_plan import JobPlan, Step, decide_job, has_ended
 from gt_operator.observe.job_status import JobView, job_status
 from gt_operator.observe.sharding import NO_SHARDING, Verdict, check_text
@@ -16,6 +16,7 @@ from gt_operator.reconcile import shardings
 from gt_operator.reconcile.attempts import Attempts
 from gt_operator.reconcile.context import Context, Outcome
 from gt_operator.reconcile.hints import find_hint
+from gt_operator.reconcile.namespaces import LEFT_ALONE_FOR
 from gt_operator.store import Kind
 from gt_protocol.resources import GTCluster, GTJob
 from gt_protocol.resources.constants import JOB_LABEL
@@ -39,6 +40,8 @@ class JobReconciler:
             self._forget(key)
             return Outcome()
         self._uids[key] = uid_of(obj)
+        if rest := self._context.leaving.rest(key.namespace):
+            return Outcome(check_again=rest)
         try:
             job = GTJob.model_validate(obj)
         except ValidationError as error:
@@ -67,6 +70,9 @@ class JobReconciler:
         view = JobView(cluster_of(job), job.spec.suspend, self._batch_job(key), pods, sharding, plan.waits_for, refused)
         status = job_status(obj, view, self._context.now())
         await self._context.reporter.report(Kind.JOB, obj, status, "Running")
+        if NAMESPACE_TERMINATING in attempts.reasons:
+            self._context.leaving.note(key.namespace)
+            return Outcome(check_again=LEFT_ALONE_FOR)
         if plan.delete_cluster:
             return await self._clean_up(key, job)
         return Outcome(retry=attempts.worth_retrying, check_again=ask_again)

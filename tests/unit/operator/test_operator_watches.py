@@ -69,8 +69,11 @@ def run(scenario: Callable[[ApiServer, NamedWatches, list[Key]], Coroutine[Any, 
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
+    for _ in range(5000):
+        if holds():
+            return
         await asyncio.sleep(0.001)
+    raise AssertionError("did not come true")
 
 
 def test_all_who_are_interested_are_told_and_read_without_a_call() -> None:

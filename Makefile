@@ -4,7 +4,7 @@
 #   make test        unit and integration tests
 #   make e2e         the same on a real Kubernetes cluster, built from source if there is none (root)
 #   make lint        all checks
-#   make image-test  build the full image and start each part in it (root)
+#   make image-test  the end-to-end tests with the full image, PyTorch inside (root)
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,11 +22,12 @@ test: $(STAMP)
 	$(BIN)/python -m pytest tests/unit tests/integration
 
 e2e: $(STAMP)
-	$(BIN)/python -m tests.e2e.localkube setup
+	$(BIN)/python -m tests.e2e.support.prepare
 	$(BIN)/python -m pytest tests/e2e
 
 image-test: $(STAMP)
-	$(BIN)/python -m tests.e2e.support.image_test
+	$(BIN)/python -m tests.e2e.support.prepare
+	GT_E2E_FULL_IMAGE=1 GT_E2E_REQUIRED=1 $(BIN)/python -m pytest tests/e2e
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

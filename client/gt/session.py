@@ -220,7 +220,9 @@ class Session:
         if not self._ready(size):
             self._wait(lambda: self._ready(size), time.monotonic() + self.timeout, "the fleet to catch up")
         frames = self._link.send(data, buffers)
-        self._transport.send(frames)
+        if not self._transport.send(frames):
+            # The link keeps it, and it goes again after the next welcome.
+            self._live = False
         self._pulse.spoke(time.monotonic())
 
     def _ready(self, size: int) -> bool:

@@ -38,9 +38,17 @@ class Transport:
         self._socket.connect(address)
         self._descriptor = int(self._socket.getsockopt(zmq.FD))
 
-    def send(self, frames: Frames) -> None:
-        """Hands a message to ZeroMQ; never waits."""
-        self._socket.send_multipart(frames, copy=sum(map(len, frames)) < COPY_BELOW)
+    def send(self, frames: Frames) -> bool:
+        """Hands a message to ZeroMQ; never waits.
+
+        Returns:
+            False if there is no connection that would take it, as after a refused key.
+        """
+        try:
+            self._socket.send_multipart(frames, zmq.NOBLOCK, copy=sum(map(len, frames)) < COPY_BELOW)
+        except zmq.Again:
+            return False
+        return True
 
     def receive(self) -> Frames | None:
         """The next message that is there, or None."""

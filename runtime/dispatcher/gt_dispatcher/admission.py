@@ -69,16 +69,18 @@ class Admission:
         present = state.pool.get(hello.index)
         if present is not None and present.incarnation == hello.incarnation and hello.epoch == state.settings.epoch:
             state.pool.relocate(present, address)
-            worker = present
+            worker, received = present, hello.received
         else:
             if present is not None:
                 self._displace(present, hello.index, now)
             pulse = Pulse(state.settings.heartbeat, state.settings.silence, now)
             worker = WorkerState(hello.index, hello.incarnation, address, hello.device, hello.store, pulse)
+            # It begins anew: whatever it had received belongs to an earlier life of one of us.
+            received = 0
             state.pool.add(worker)
             state.note("worker accepted", index=hello.index, device=hello.device, workers=len(state.pool))
         state.send(address, self._welcome(worker))
-        self._resume(worker, hello.received, now)
+        self._resume(worker, received, now)
         if hello.pid:
             state.effects.append(Watch(address, hello.pid))
         if state.pool.complete and not state.announced:

@@ -8,7 +8,19 @@ import time
 import structlog
 
 from gt_dispatcher.core import Core
-from gt_dispatcher.events import AllWorkersHere, Effect, Event, Note, PeerExited, Received, Send, Tick, Unwatch, Watch
+from gt_dispatcher.events import (
+    AllWorkersHere,
+    Effect,
+    Event,
+    Note,
+    PeerExited,
+    Received,
+    Role,
+    Send,
+    Tick,
+    Unwatch,
+    Watch,
+)
 from gt_dispatcher.metrics import registry
 from gt_dispatcher.state import CoreSettings
 from gt_dispatcher.transport import Transport
@@ -62,8 +74,8 @@ class Server:
         encrypted = keys is not None and settings.client_endpoint.startswith("tcp://")
         log.info(
             "listening",
-            clients=settings.client_endpoint,
-            workers=settings.worker_endpoint,
+            clients=self._transport.endpoint(Role.CLIENT),
+            workers=self._transport.endpoint(Role.WORKER),
             encrypted=encrypted,
             epoch=self._core.state.settings.epoch,
         )

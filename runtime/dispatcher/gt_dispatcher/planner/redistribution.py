@@ -123,7 +123,8 @@ def _all_gather(draft: Draft, value: Value, source: Shard) -> Value:
     result = _result(draft, value, Replicate())
     workers = value.mesh.workers
     sizes = chunk_sizes(value.meta.shape[source.axis], len(workers))
-    step = AllGatherStep(draft.context.groups(workers), value.register, result.register, source.axis, sizes)
+    group, strides = draft.context.groups(workers), value.meta.strides
+    step = AllGatherStep(group, value.register, result.register, source.axis, sizes, strides)
     draft.add_everywhere(value.mesh, step)
     draft.moved("all_gather", byte_size(value.meta), workers)
     return result

@@ -143,7 +143,7 @@ def test_an_encoder_layer_is_right_on_uneven_batches(workers: int) -> None:
     recording = train(Encoder(), language_loss, OPTIMIZERS["adamw"], tokens, torch.randint(0, 11, (6, 5)))
     report = Fleet(OPERATORS, workers).replay(recording, DATA_PARALLEL)
     if workers in (2, 3):
-        # The layer itself flattens (seq, batch), split along the second, before its output projection: that is gathered.
+        # The layer flattens (seq, batch), split along the second, before its output projection: that is gathered.
         assert set(report.fallbacks) <= {("aten::_unsafe_view", reason) for _, reason in report.fallbacks}
         assert counts(report)["all_reduce", "aten::nll_loss_forward"] == 1
 

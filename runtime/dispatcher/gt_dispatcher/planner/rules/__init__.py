@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gt_dispatcher.planner.errors import NoRule
 from gt_dispatcher.planner.instruction import Instruction
 from gt_dispatcher.planner.rules import (
     along,
@@ -19,6 +18,7 @@ from gt_dispatcher.planner.rules import (
     lists,
     losses,
     norms,
+    others,
     pointwise,
     pooling,
     products,
@@ -27,7 +27,7 @@ from gt_dispatcher.planner.rules import (
     views,
 )
 from gt_dispatcher.planner.rules.linear import LINEAR
-from gt_dispatcher.planner.strategy import Custom, Rule
+from gt_dispatcher.planner.strategy import Rule
 from gt_protocol.operators import OperatorTable
 
 _RULES: Final[Mapping[str, Rule]] = {
@@ -57,11 +57,7 @@ def find_rule(instruction: Instruction, operators: OperatorTable) -> Rule:
         return randomness.draw
     if pointwise.is_pointwise(instruction.operator, operators):
         return pointwise.pointwise
-    return _none
-
-
-def _none(instruction: Instruction) -> Custom:
-    raise NoRule(f"there is no rule for {instruction.name}")
+    return others.propagated if instruction.name in others.CERTIFIED else others.unknown
 
 
 __all__ = ["LINEAR", "find_rule"]

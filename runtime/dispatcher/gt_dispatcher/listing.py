@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gt_protocol.arguments import Argument, ListArg, Operand
+from gt_dispatcher.planner.instruction import written_operands
 from gt_protocol.blocks import ENTER, EXIT, FREE, PLACE, Body, Call, CallSize, NewTensor, decode_body
 from gt_protocol.operators import OperatorTable
 
@@ -79,37 +79,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     floats: int
     ints: int
     instructions: int
-
-
-def count_operands(argument: Argument) -> int:
-    """Number of tensors in an argument."""
-    if isinstance(argument, ListArg):
-        return sum(count_operands(item) for item in argument.items)
-    return int(isinstance(argument, Operand))
-
-
-def written_operands(call: Call, writes: tuple[int, ...]) -> tuple[int, ...]:
-    """The operands in the arguments that an operator writes to.
-
-    Args:
-        call: A call of the operator.
-        writes: Positions of those arguments in the operator's schema. Positions past the positional arguments are
-            keyword arguments, which are `out` tensors then.
-    """
-    operands: list[int] = []
-    at = 0
-    for position, argument in enumerate(call.args):
-        count = count_operands(argument)
-        if position in writes:
-            operands += range(at, at + count)
-        at += count
-    by_keyword = any(position >= len(call.args) for position in writes)
-    for _, argument in call.kwargs:
-        count = count_operands(argument)
-        if by_keyword:
-            operands += range(at, at + count)
-        at += count
-    return tuple(operands)
 
 
 class ListingCache:

@@ -152,9 +152,8 @@ class Executor:
         for position in range(routine.inputs):
             register = code[at + 2 + position]
             value = self.registers.get(register)
-            if value is None:
-                value = self.registers[register] = Poison(self._unknown(register))
-            local[position] = value
+            # A worker need not hold every operand: what is not there matters only to a step that reads it.
+            local[position] = value if value is not None else Poison(self._unknown(register))
         return local
 
     def _check(self, routine: CompiledRoutine, code: list[int], at: int) -> None:
@@ -167,18 +166,20 @@ class Executor:
             raise MalformedFrame(f"a program ends within an instruction of routine {routine.name}")
 
     def _store(self, routine: CompiledRoutine, code: list[int], at: int, local: Locals) -> None:
-        """Copies outputs, and inputs that have become error values, to the worker's registers."""
+        """Copies outputs, and inputs that have become error values, to the worker's registers.
+
+        Outputs that no step makes belong to other workers, and registers that this one never held stay unknown: the
+        dispatcher frees a register only where the tensor lies.
+        """
         for position in range(routine.inputs):
-            value = local[position]
-            if isinstance(value, Poison):
-                self.registers[code[at + 2 + position]] = value
+            value, register = local[position], code[at + 2 + position]
+            if isinstance(value, Poison) and register in self.registers:
+                self.registers[register] = value
         first = routine.inputs
         for position in range(first, first + routine.outputs):
             value = local[position]
-            register = code[at + 2 + position]
-            if value is None:
-                value = Poison(self._failure(FailureKind.OPERATOR, "the routine does not make this output", (), ""))
-            self.registers[register] = value
+            if value is not None:
+                self.registers[code[at + 2 + position]] = value
 
     def _spoil(self, step: Step, local: Locals, failure: Failure) -> None:
         """Makes error values of what a failed step makes and writes to, and of all that shares storage with the latter.

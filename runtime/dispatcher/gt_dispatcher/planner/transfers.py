@@ -90,7 +90,8 @@ def place_upload(
     """
     mesh = region.mesh if region is not None else home
     check_mesh(mesh)
-    placements = region.placements_for(meta.shape) if region is not None else (Replicate(),)
+    # A lone number has no axis to be cut along: like the factories of a region, it is copied to each worker.
+    placements = region.placements_for(meta.shape) if region is not None and meta.shape else (Replicate(),)
     layout = layouts.get(mesh, placements, meta)
     place = layout.placements[0]
     if not isinstance(place, Shard):

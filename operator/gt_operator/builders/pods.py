@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gt_operator.builders.names import KEYS_FOLDER, SHARDING_FOLDER, keys_name, service_account_name
+from gt_operator.builders.resources import THREADS, threads, with_defaults
 from gt_operator.merge import lay_over
 from gt_operator.objects import KEYS_ANNOTATION, Object
 from gt_protocol import settings
@@ -36,6 +37,7 @@ class PodParts:
         ports: Ports of the main container, by name.
         resources: Compute resources of the main container.
         serves_health: Whether the main container answers probes.
+        computes_on_cpu: Whether the main container's device is the CPU.
         sharding: The sharding file to mount, or None.
         sharding_variable: The variable that names it.
     """
@@ -52,6 +54,7 @@ class PodParts:
     ports: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     serves_health: bool = True
+    computes_on_cpu: bool = False
     sharding: ConfigMapKeyRef | None = None
     sharding_variable: str = ""
 
@@ -88,6 +91,7 @@ def pod_template(parts: PodParts, everywhere: Mapping[str, Any], overlay: Mappin
     for layer in (_of_component(everywhere, parts.component), overlay):
         template = lay_over(template, layer, parts.component)
     template["metadata"]["labels"].update(parts.labels)
+    _complete(template, parts)
     return template
 
 
@@ -99,6 +103,14 @@ def overlay_of(template: PodTemplate | None) -> dict[str, Any]:
 def resources_of(requirements: ResourceRequirements | None) -> dict[str, Any]:
     """Returns compute resources as they were written."""
     return {} if requirements is None else requirements.model_dump(by_alias=True, exclude_none=True)
+
+
+def _complete(template: Object, parts: PodParts) -> None:
+    """Adds to the main container what depends on what the templates say."""
+    main = next(each for each in template["spec"]["containers"] if each["name"] == parts.component)
+    main["resources"] = with_defaults(main.get("resources") or {})
+    if parts.computes_on_cpu and all(each["name"] != THREADS for each in main.get("env") or ()):
+        main["env"] = [*(main.get("env") or ()), _variable(THREADS, str(threads(main["resources"])))]
 
 
 def _of_component(overlay: Mapping[str, Any], component: str) -> Mapping[str, Any]:

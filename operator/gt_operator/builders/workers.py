@@ -83,6 +83,7 @@ def _template(cluster: GTCluster, group: WorkerGroup, index: int, config: Operat
         command=("python", "-m", "gt_worker"),
         ports={"http": HTTP_PORT},
         resources={"limits": {resource: 1}} if resource else {},
+        computes_on_cpu=group.device.vendor == "cpu",
         env={
             settings.DISPATCHER: worker_address(name, namespace),
             settings.WORKER_INDEX: str(index),

@@ -85,6 +85,7 @@ def test_workers_are_numbered_over_all_groups() -> None:
 def test_worker_gets_one_device(device: Object, limits: Object | None, name: str) -> None:
     container = main_container(pod(workerGroups=[{"name": "g", "device": device}]))
     assert container["resources"].get("limits") == limits
+    assert ("OMP_NUM_THREADS" in env_of(pod(workerGroups=[{"name": "g", "device": device}]))) == (name == "cpu")
     assert WorkerSettings.from_env(env_of(pod(workerGroups=[{"name": "g", "device": device}]))).device == name
 
 
@@ -101,6 +102,30 @@ def test_pods_keep_to_the_restricted_level(template: Object) -> None:
             "capabilities": {"drop": ["ALL"]},
         }
     assert {kind for volume in spec["volumes"] for kind in volume} <= {"name", "emptyDir", "secret", "configMap"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "requests", "threads"),
+    [
+        ({}, {"cpu": "100m", "memory": "256Mi"}, "1"),
+        ({"requests": {"cpu": "1500m"}}, {"cpu": "1500m", "memory": "256Mi"}, "2"),
+        ({"requests": {"cpu": 3}, "limits": {"cpu": "8"}}, {"cpu": 3, "memory": "256Mi"}, "8"),
+        # A request above a limit would be refused.
+        ({"limits": {"cpu": "10m", "memory": "32Mi"}}, {}, "1"),
+        ({"limits": {"cpu": "many"}}, {"memory": "256Mi"}, "1"),
+    ],
+)
+def test_resources_are_completed_and_threads_follow_them(resources: Object, requests: Object, threads: str) -> None:
+    overlay = {"spec": {"containers": [{"name": "*", "resources": resources}]}}
+    template = pod(workerGroups=[{"name": "g", "template": overlay}])
+    assert main_container(template)["resources"]["requests"] == requests
+    assert env_of(template)["OMP_NUM_THREADS"] == threads
+
+
+def test_threads_that_the_user_sets_are_kept() -> None:
+    container = {"name": "*", "env": [{"name": "OMP_NUM_THREADS", "value": "7"}]}
+    template = pod(workerGroups=[{"name": "g", "template": {"spec": {"containers": [container]}}}])
+    assert env_of(template)["OMP_NUM_THREADS"] == "7"
 
 
 def test_each_part_mounts_only_its_own_keys() -> None:

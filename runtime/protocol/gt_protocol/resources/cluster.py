@@ -45,7 +45,8 @@ class Device(Model):
     )
 
     vendor: Literal["nvidia", "amd", "cpu"] = "cpu"
-    """Vendor of the device: nvidia, amd or cpu. It can't be changed; add another group instead."""
+    """Vendor of the device: nvidia, amd or cpu. It can't be changed; add another group instead. A cpu worker uses as
+    many threads as its container's CPU limit or request says, and one if neither is set."""
     resource_name: (
         Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?/[-._a-zA-Z0-9]+$")]
         | None

@@ -84,7 +84,8 @@ class GTJobSpec(Model):
     cluster_ref: ClusterRef | None = None
     """The GTCluster to run on, in the same namespace."""
     cluster_template: ClusterTemplate | None = None
-    """A GTCluster to make for this job. It gets the job's name, and is removed when the job has ended."""
+    """A GTCluster to make for this job. It gets the job's name, and is removed when the job has ended. Changes have no
+    effect while the job runs."""
     sharding: JobSharding | None = None
     """The sharding file of this job, in place of the cluster's."""
     template: PodTemplate | None = None

@@ -5,8 +5,8 @@ PyTorch is pinned to one exact version because of this module.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any, Final
 
@@ -17,8 +17,41 @@ DEVICE_TYPE: Final = "fleet"
 
 #: What PyTorch shows as `torch.fleet`; `gt.device_module` fills it.
 device_module: Final = ModuleType(f"torch.{DEVICE_TYPE}")
+
+
+_PRIVATE_USE: Final[Any] = torch._C._autograd.DeviceType.PrivateUse1
+_probe: Final = partial(len, ())
+_escaped: list[BaseException] = []
+
+
+def _device_type() -> Any:
+    """The device's type. PyTorch asks for it even while a Python exception passes through a backward pass.
+
+    Python's error indicator is set then, so that any call fails, and PyTorch would end the process. Here the probe
+    fails instead, and tells which exception it was; `run_backward` raises it again.
+    """
+    try:
+        _probe()
+    except SystemError as failure:
+        if failure.__cause__ is not None:
+            _escaped.append(failure.__cause__)
+    return _PRIVATE_USE
+
+
+class _DeviceGuard(torch._C._acc.DeviceGuard):
+    """Tells PyTorch that its one device needs no switching."""
+
+    # A look-up that goes on to a base class would clear the indicator, and with it the exception.
+    type_: Any = staticmethod(_device_type)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Python checks the indicator after a method's call; PyTorch finds a plain function in the instance.
+        self.type_ = _device_type
+
+
 # Once in a process, and before anything asks for a device of this name.
-_setup_privateuseone_for_python_backend(DEVICE_TYPE, backend_module=device_module)
+_setup_privateuseone_for_python_backend(DEVICE_TYPE, backend_module=device_module, device_guard=_DeviceGuard())
 
 #: `make_wrapper(cls, size, strides, offset, memory_format, dtype, layout, device)`: a tensor without a storage.
 make_wrapper: Final[Callable[..., Any]] = torch.Tensor._make_wrapper_subclass
@@ -52,6 +85,18 @@ def get_overload(name: str) -> Any:
     base, _, overload = name.partition(".")
     packet = getattr(torch.ops.aten, base, None)
     return getattr(packet, overload or "default", None)
+
+
+def without_writing(func: Any) -> Any:
+    """The overload that returns what an in-place operator such as `transpose_` leaves behind, or None."""
+    name = func._schema.name.removeprefix("aten::")
+    packet = getattr(torch.ops.aten, name.removesuffix("_"), None) if name.endswith("_") else None
+    wanted = [(argument.name, str(argument.type)) for argument in func._schema.arguments]
+    for overload in packet.overloads() if packet is not None else ():
+        found = getattr(packet, overload)
+        if [(argument.name, str(argument.type)) for argument in found._schema.arguments] == wanted:
+            return found
+    return None
 
 
 def is_composite(func: Any) -> bool:
@@ -114,18 +159,24 @@ def rebuild_parameter() -> Callable[..., torch.Tensor]:
     return torch._utils._rebuild_parameter
 
 
-class CallerThreadBackward(threading.local):
-    """Runs backward passes of this thread in this thread, not in one of autograd's own.
+def _wrap_backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind all backward passes, so that it fits tensors of the device."""
 
-    Signals and source lines then belong to the caller, and a pass saves two changes of thread.
-    Only passes over devices are concerned: those over the CPU run in the caller's thread anyway.
-    """
+    @wraps(original)
+    def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        _escaped.clear()
+        # In the caller's thread, signals and source lines are at hand, and two changes of thread are saved. For passes
+        # over the CPU alone nothing changes: they run there anyway.
+        with torch.autograd.set_multithreading_enabled(False):
+            try:
+                return original(outputs, *args, **kwargs)
+            except SystemError:
+                if _escaped:
+                    raise _escaped[0] from None
+                raise
 
-    def __init__(self) -> None:
-        torch.autograd.set_multithreading_enabled(False)
-
-    def touch(self) -> None:
-        """Makes it so for the calling thread."""
+    return run_backward
 
 
-caller_thread_backward: Final = CallerThreadBackward()
+_autograd: Final[Any] = torch.autograd
+_autograd._engine_run_backward = _wrap_backward(_autograd._engine_run_backward)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
+
 from gt._torch import DEVICE_TYPE, shares_storage
 from gt.errors import UnsupportedError
 from gt.keys import is_scalar
@@ -36,6 +37,10 @@ IGNORED: Final = frozenset({"pin_memory", "non_blocking"})
 
 class Reshaped(Exception):  # a turn of control flow, not an error
     """The operator gave an operand another shape in place, which no instruction can do."""
+
+
+class DefaultDtype(Exception):  # a turn of control flow, not an error
+    """The result's type follows from the default element type, which workers do not know."""
 
 
 class _Arguments:
@@ -155,13 +160,16 @@ def compile_call(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: d
     _check_targets(operator, args)
     positional = [arguments.visit(value) for value in args]
     named = [(name, arguments.visit(kwargs[name])) for name in sorted(kwargs) if name not in IGNORED]
-    output = func(*[value for _, value in positional], **{name: value for name, (_, value) in named})
+    values = [value for _, value in positional], {name: value for name, (_, value) in named}
+    output = _run_on_meta(func, *values)
+    _check_default_dtype(func, output, values)
+    in_place = func._schema.name.endswith("_")
     for tensor, meta in zip(arguments.tensors, arguments.metas, strict=True):
-        if tuple(tensor.shape) != meta.shape or tensor.stride() != meta.strides:
+        if tuple(tensor.shape) != meta.shape or (in_place and tensor.stride() != meta.strides):
             raise Reshaped
     emits = bool(operator.writes)
     results = _Results(arguments, views=emits)
-    result = results.visit(output)
+    result = results.visit(output) if func._schema.returns else Value(None)
     if not emits and not _only_operands(result):
         emits = True
         results = _Results(arguments, views=True)
@@ -173,6 +181,45 @@ def compile_call(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: d
         outputs=tuple(results.outputs),
     )
     return book.add(call, result, random=operator.random, emits=emits)
+
+
+def _run_on_meta(func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What the operator gives, without values."""
+    try:
+        output = func(*args, **kwargs)
+    except NotImplementedError:
+        raise
+    except RuntimeError:
+        # Some operators want all tensors on one device, others the value of a tensor without axes.
+        moved = [value.to(META_DEVICE) if isinstance(value, torch.Tensor) else value for value in args]
+        if all(value is other for value, other in zip(args, moved, strict=True)):
+            raise
+        output = func(*moved, **kwargs)
+    mask = _gradient_mask(func, args)
+    if mask is None:
+        return output
+    return tuple(value if wanted else None for value, wanted in zip(output, mask, strict=True))
+
+
+def _check_default_dtype(func: Any, output: Any, values: tuple[list[Any], dict[str, Any]]) -> None:
+    """Workers compute with PyTorch's own default, single precision; what depends on another must be spelt out."""
+    default = torch.get_default_dtype()
+    if default == torch.float32 or not isinstance(output, torch.Tensor) or output.dtype != default:
+        return
+    torch.set_default_dtype(torch.float32)
+    try:
+        if _run_on_meta(func, *values).dtype != default:
+            raise DefaultDtype
+    finally:
+        torch.set_default_dtype(default)
+
+
+def _gradient_mask(func: Any, args: list[Any]) -> list[bool] | None:
+    """Which gradients a backward operator is asked for: kernels leave the others out, but not all on `meta` do."""
+    for argument, value in zip(func._schema.arguments, args, strict=False):
+        if argument.name in ("output_mask", "grad_input_mask") and len(value) == len(func._schema.returns):
+            return list(value)
+    return None
 
 
 def _check_targets(operator: Operator, args: tuple[Any, ...]) -> None:

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import torch
-from gt._torch import decomposition, get_overload
+
+from gt._torch import decomposition, without_writing
 from gt.blocks.handles import Handle
 from gt.errors import UnsupportedError
 from gt.metadata import FLEET, meta_tensor, metas
-from gt.tensor import FleetTensor, adopt, wrap_pristine
+from gt.specials import special
+from gt.tensor import FleetTensor, adopt, wrap, wrap_pristine
 
 _empties: Final[dict[Any, Any]] = {}
+_spelt_out: Final[dict[Any, dict[Any, Any]]] = {}
 _PLAIN_TYPES: Final = (FleetTensor, torch.Tensor, torch.nn.Parameter)
 
 
@@ -38,6 +41,12 @@ def decline(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the operator anew, after its operands have changed."""
     return func(*args, **kwargs)
+
+
+@special("detach", "alias", "lift_fresh")
+def share(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Gives a new tensor object for the same tensor: a third of all calls in a backward pass, and no instruction."""
+    return wrap(args[0]._h)
 
 
 def decompose(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -85,6 +94,22 @@ def _make_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.d
     return made
 
 
+def spell_out_dtype(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls an operator so that its result has the client's default element type on any worker."""
+    from gt.dispatch import run  # the hot path needs this module to load
+
+    default = torch.get_default_dtype()
+    if any(argument.name == "dtype" for argument in func._schema.arguments):
+        return run(func, _spelt_out.setdefault(func, {}), args, {**kwargs, "dtype": default})
+    return func(*[_as_floating(value, default) for value in args], **kwargs)
+
+
+def _as_floating(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, FleetTensor) and not value.dtype.is_floating_point and not value.dtype.is_complex:
+        return value.to(dtype)
+    return value
+
+
 def make_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Makes a tensor on another device after the pattern of one on the fleet, as `zeros_like(x, device="cpu")` does."""
     name = func._schema.name
@@ -99,10 +124,9 @@ def make_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 def reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out an operator that gives an operand another shape: `t_`, `squeeze_`, `resize_`, or `out=`."""
-    name = func._schema.name.removeprefix("aten::")
-    if name == "resize_":
+    if func._schema.name == "aten::resize_":
         return _resize(args[0], tuple(args[1]))
-    view = get_overload(f"{name.removesuffix('_')}.{func._overloadname}") if name.endswith("_") else None
+    view = without_writing(func)
     if view is not None:
         adopt(args[0], view(*args, **kwargs))
         return args[0]
@@ -131,6 +155,8 @@ def _resize_outputs(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
                     "give a tensor of that shape, or an empty one"
                 )
             fresh[name] = wrap_pristine(metas.pristine(metas.of(trial[name])))
+    if all(fresh[name] is value for name, value in kwargs.items()):
+        raise UnsupportedError(f"{func.name()} changes a tensor's shape in place: use the form that returns the result")
     func(*args, **fresh)
     for name, value in fresh.items():
         if value is not kwargs[name]:

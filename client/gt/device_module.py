@@ -6,6 +6,7 @@ import os
 from typing import Any, Final
 
 import torch
+
 from gt import random
 from gt._torch import DEVICE_TYPE, device_module
 

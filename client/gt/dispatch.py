@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
+
 from gt._torch import make_wrapper
 from gt.blocks import builder
 from gt.blocks.handles import Handle

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+
 from gt._torch import get_overload, register_kernel
 from gt.errors import UnsupportedError
 from gt.metadata import FLEET, metas
 from gt.tensor import FleetTensor, wrap_pristine
+from gt.transfers import copy_into
 from gt_protocol.operators import operator_table
 
 #: Factories that become one instruction; all others are made of these by PyTorch.
@@ -26,10 +28,16 @@ def register_factories() -> None:
     """Registers all factories as kernels of the device."""
     register_kernel("empty.memory_format", _empty)
     register_kernel("empty_strided", _empty_strided)
+    # PyTorch calls this one, below everything else, where it makes tensors from Python values.
+    register_kernel("_copy_from", _copy_from)
     for name in _FACTORIES:
         func = get_overload(name)
         if func is not None and operator_table().get(func.name()) is not None:
             register_kernel(name, _factory(func))
+
+
+def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    return copy_into(target, source)
 
 
 def _factory(func: Any) -> Callable[..., FleetTensor]:

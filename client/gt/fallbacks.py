@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
+
 from gt.specials import special
 from gt.tensor import FleetTensor
 from gt.transfers import fetch, upload
@@ -13,6 +14,7 @@ _indexings: Final[dict[str, dict[Any, Any]]] = {}
 _MASKS: Final = (torch.bool, torch.uint8)
 
 
+@special("_linalg_check_errors")
 def run_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Reads the tensors, runs the operator on the CPU, and sends the results back."""
     return _to_fleet(func(*_to_cpu(args), **{name: _to_cpu(value) for name, value in kwargs.items()}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import torch
+
 from gt._torch import register_kernel
 
 

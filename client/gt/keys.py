@@ -6,6 +6,7 @@ from types import NoneType
 from typing import Any, Final
 
 import torch
+
 from gt._torch import DEVICE_TYPE
 from gt.errors import UnsupportedError
 from gt.tensor import FleetTensor

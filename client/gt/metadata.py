@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
+
 from gt._torch import DEVICE_TYPE
 from gt_protocol.blocks import TensorMeta
 from gt_protocol.dtypes import ITEM_SIZES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from gt._torch import format_values, print_limits
 from gt.tensor import FleetTensor
 from gt.transfers import fetch

@@ -6,6 +6,7 @@ import struct
 from typing import Final
 
 import torch
+
 from gt.blocks import builder
 
 _STATE: Final = struct.Struct("<QQ")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+
 from gt.blocks.cuts import gear
 from gt.metadata import Meta
 from gt_protocol.blocks import Call

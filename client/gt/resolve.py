@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
-from gt._torch import DEVICE_TYPE, caller_thread_backward, decomposition, is_composite
-from gt.calls import Reshaped, compile_call
+
+from gt._torch import DEVICE_TYPE, decomposition, is_composite
+from gt.calls import DefaultDtype, Reshaped, compile_call
 from gt.detours import (
     again,
     ask_metadata,
@@ -17,6 +18,7 @@ from gt.detours import (
     materialize,
     reshape_in_place,
     run_decomposition,
+    spell_out_dtype,
     tensors_in,
 )
 from gt.errors import UnsupportedError
@@ -45,7 +47,6 @@ def resolve(func: Any, cache: dict[Any, Any], key: Any, args: tuple[Any, ...], k
     Returns:
         The record to emit, or a function to call instead.
     """
-    caller_thread_backward.touch()
     tensors = list(tensors_in([*args, *kwargs.values()]))
     if any(is_unknown_type(tensor) for tensor in tensors):
         return decline
@@ -72,6 +73,8 @@ def _find(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return compile_call(func, operator, args, kwargs)
     except Reshaped:
         return reshape_in_place
+    except DefaultDtype:
+        return spell_out_dtype
     except NotImplementedError:
         return _substitute(func)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
+
 from gt._torch import (
     disabled_torch_function,
     get_tensor_data,
@@ -52,6 +53,13 @@ class FleetTensor(torch.Tensor):
                 'move it first, with value.to("fleet")'
             )
         adopt(self, value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if not self.dim() else object.__format__(self, spec)
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; waits for them."""
+        return self.detach().cpu().tolist()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         if id(self) in memo:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
-from gt._torch import DEVICE_TYPE, caller_thread_backward
+
+from gt._torch import DEVICE_TYPE
 from gt.blocks import builder
 from gt.blocks.handles import Handle
 from gt.detours import materialize
@@ -15,6 +16,7 @@ from gt.session_api import Fetched, current_session
 from gt.specials import special
 from gt.tensor import FleetTensor, wrap
 
+_COPY: Final = torch.ops.aten.copy_.default
 _copies: Final[dict[Any, Any]] = {}
 _conversions: Final[dict[Any, Any]] = {}
 
@@ -64,7 +66,6 @@ def _check_source(tensor: torch.Tensor) -> torch.Tensor:
 
 def _send(handle: Handle, meta: Meta, source: torch.Tensor) -> None:
     """Copies once, since the program may change `source` as soon as this returns."""
-    caller_thread_backward.touch()
     size = source.numel() * meta.dtype.itemsize
     data = bytearray(size)
     if size:
@@ -105,17 +106,21 @@ def _convert(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 @special("copy_")
 def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`target.copy_(source)`, in whichever direction."""
+    return copy_into(args[0], args[1])
+
+
+def copy_into(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Writes a tensor's values into another one, of which at least one is on the fleet."""
     from gt.dispatch import run  # the hot path needs this module to load
 
-    target, source = args[0], args[1]
     if type(target) is not FleetTensor:
-        return target.copy_(fetch(source))
+        return target.copy_(fetch(cast(FleetTensor, source)))
     if type(source) is FleetTensor:
-        return run(func, _copies, (target, source), None)
+        return cast(torch.Tensor, run(_COPY, _copies, (target, source), None))
     handle = target._h
     meta = handle.meta.twin
     if handle.meta.pristine and meta is not None:
         _send(handle, meta, _check_source(source).detach().expand(target.shape))
         handle.meta = meta
         return target
-    return run(func, _copies, (target, upload(source)), None)
+    return cast(torch.Tensor, run(_COPY, _copies, (target, upload(source)), None))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from gt.blocks.cuts import HASH_MASK, MIN_INSTRUCTIONS, CutRule
 from gt.blocks.encoding import BodyEncoder, SignalNames
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from gt.tensor import FleetTensor
 
 #: Share of a placement in the rolling hash.
-PLACE_GEAR = 0x5A5A
+PLACE_GEAR: Final = 0x5A5A
+#: Longest wait for a block that is being sent when the interpreter ends, in seconds.
+CLOSE_TIMEOUT: Final = 1.0
 
 
 class BlockBuilder:
@@ -63,7 +66,9 @@ class BlockBuilder:
         self.seed = 0
         self.counter = 0
         self._block_counter = 0
+        self._closed = False
         os.register_at_fork(after_in_child=self._forbid)
+        atexit.register(self._close)
 
     @property
     def pending(self) -> bool:
@@ -177,7 +182,7 @@ class BlockBuilder:
     def flush_if_idle(self, emitted: int) -> None:
         """Sends all, unless something was emitted since `emitted` was read."""
         with self._lock:
-            if self.emitted == emitted:
+            if self.emitted == emitted and not self._closed:
                 if frees.dropped:
                     self._take_frees()
                 self._cut()
@@ -274,6 +279,12 @@ class BlockBuilder:
         """Sends the oldest block. If that is interrupted, the block stays and goes with the next one."""
         current_session().send_block(*self._unsent[0])
         self._unsent.popleft()
+
+    def _close(self) -> None:
+        """At the interpreter's end, the idle thread must not be caught while it sends."""
+        self._closed = self._lock.acquire(timeout=CLOSE_TIMEOUT)
+        if self._closed:
+            self._lock.release()
 
     def _forbid(self) -> None:
         """In a forked child: the session belongs to the parent."""

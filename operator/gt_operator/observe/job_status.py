@@ -82,11 +82,15 @@ def _state(view: JobView) -> tuple[str, Finding]:
     if view.suspend:
         return "Suspended", Finding("Running", False, "Suspended", "spec.suspend is true")
     blocker = view.waits_for or (view.refused[0] if view.refused else None)
-    if blocker is None and _is_running(job):
-        return "Running", Finding("Running", True, "Running", "")
+    if blocker is None and _is_running(job, view.pods):
+        return "Running", Finding("Running", True, "Running", "the client's pod runs")
     blocker = blocker or blockers.of_pods(view.pods) or Blocker("Starting", "the client's pod starts")
     return "Waiting", Finding("Running", False, blocker.reason, blocker.message)
 
 
-def _is_running(job: Object | None) -> bool:
-    return job is not None and bool((job.get("status") or {}).get("ready"))
+def _is_running(job: Object | None, pods: tuple[Object, ...]) -> bool:
+    if job is None:
+        return False
+    # Between the end of a pod and that of its batch Job, the job neither starts nor waits.
+    succeeded = any((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
+    return succeeded or bool((job.get("status") or {}).get("ready"))

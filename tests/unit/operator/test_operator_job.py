@@ -129,6 +129,11 @@ def test_running_job() -> None:
     assert conditions["Running"]["status"] == "True"
 
 
+def test_job_whose_pod_has_just_succeeded_still_runs() -> None:
+    pod = client_pod("Succeeded", {"terminated": {"exitCode": 0}})
+    assert status(batch_job(ready=0), pods=(pod,))[0]["state"] == "Running"
+
+
 def client_pod(phase: str, state: Object) -> Object:
     container = {"name": "client", "image": "x", "state": state}
     return {"metadata": {"name": "p"}, "status": {"phase": phase, "containerStatuses": [container]}}

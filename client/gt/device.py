@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gt import dispatch, fallbacks, transfers
+from gt import dispatch, fallbacks, recurrent, transfers
 from gt.device_module import fill_module
 from gt.factories import register_factories
 from gt.formulas import register_formulas
 
-__all__ = ["dispatch", "fallbacks", "transfers"]
+__all__ = ["dispatch", "fallbacks", "recurrent", "transfers"]
 
 fill_module()
 register_factories()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gt_operator.builders.names import client_address, client_labels, job_sharding_name
-from gt_operator.builders.ownership import cluster_of, owned
+from gt_operator.builders.ownership import owned
 from gt_operator.builders.pods import PodParts, overlay_of, pod_template
 from gt_operator.config import OperatorConfig
 from gt_operator.errors import TemplateError
 from gt_operator.objects import Object
 from gt_protocol import settings
-from gt_protocol.resources import API_VERSION, CLUSTER_KIND, GTJob
+from gt_protocol.resources import API_VERSION, CLUSTER_KIND, GTCluster, GTJob
 from gt_protocol.resources.base import ConfigMapKeyRef
 from gt_protocol.resources.constants import CLIENT
 
@@ -17,24 +17,24 @@ INLINE_KEY = "sharding.yaml"
 _GRACE = 30
 
 
-def batch_job(job: GTJob, cluster_uid: str, config: OperatorConfig, fingerprint: str) -> Object:
-    """Returns the batch Job that runs the client.
+def batch_job(job: GTJob, cluster: GTCluster, config: OperatorConfig, fingerprint: str) -> Object:
+    """Returns the batch Job that runs the client on a cluster, in the same image unless the job names another.
 
     Raises:
         TemplateError: The job's template can't be laid over the pod, or doesn't say what to run.
     """
-    name, cluster = job.metadata.name, cluster_of(job)
+    name = job.metadata.name
     parts = PodParts(
         component=CLIENT,
-        cluster=cluster,
-        labels=client_labels(cluster, name),
+        cluster=cluster.metadata.name,
+        labels=client_labels(cluster.metadata.name, name),
         fingerprint=fingerprint,
-        image=_cluster_image(job) or config.image,
-        pull_policy="IfNotPresent",
+        image=cluster.spec.image or config.image,
+        pull_policy=cluster.spec.image_pull_policy,
         grace=_GRACE,
         env={
-            settings.ADDRESS: client_address(cluster, job.metadata.namespace),
-            settings.CLUSTER_UID: cluster_uid,
+            settings.ADDRESS: client_address(cluster.metadata.name, job.metadata.namespace),
+            settings.CLUSTER_UID: cluster.metadata.uid,
         },
         serves_health=False,
         sharding=sharding_ref(job),
@@ -83,10 +83,6 @@ def sharding_ref(job: GTJob) -> ConfigMapKeyRef | None:
     if sharding.config_map_ref is not None:
         return sharding.config_map_ref
     return ConfigMapKeyRef(name=job_sharding_name(job.metadata.name), key=INLINE_KEY)
-
-
-def _cluster_image(job: GTJob) -> str | None:
-    return None if job.spec.cluster_template is None else job.spec.cluster_template.spec.image
 
 
 def _check_says_what_to_run(template: Object, default_image: str) -> None:

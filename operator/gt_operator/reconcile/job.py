@@ -123,9 +123,10 @@ class JobReconciler:
             if changed is not None:
                 self._context.store.put(Kind.BATCH_JOB, changed)
 
-    async def _create(self, job: GTJob, cluster: Object) -> None:
-        fingerprint = await self._context.keys.ensure(GTCluster.model_validate(cluster))
-        await self._context.applier.ensure(batch_job(job, uid_of(cluster), self._context.config, fingerprint))
+    async def _create(self, job: GTJob, obj: Object) -> None:
+        cluster = GTCluster.model_validate(obj)
+        fingerprint = await self._context.keys.ensure(cluster)
+        await self._context.applier.ensure(batch_job(job, cluster, self._context.config, fingerprint))
 
     async def _clean_up(self, key: Key, job: GTJob) -> Outcome:
         """Frees the devices of a job that has ended; its pods stay, for their logs."""

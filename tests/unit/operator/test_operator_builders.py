@@ -36,7 +36,7 @@ def pod(index: int = 0, **spec: Any) -> Object:
 
 
 def client_template(**spec: Any) -> Object:
-    template: Object = batch_job(job(**spec), "cluster-uid", CONFIG, FINGERPRINT)["spec"]["template"]
+    template: Object = batch_job(job(**spec), cluster(image="the/clusters:1"), CONFIG, FINGERPRINT)["spec"]["template"]
     return template
 
 
@@ -63,6 +63,12 @@ def test_client_gets_its_settings() -> None:
     assert settings.address == "tcp://c-dispatcher.ns.svc:7070"
     assert str(settings.job_sharding) == "/etc/gt/sharding/a.yaml"
     assert settings.cluster_uid == "cluster-uid"
+
+
+def test_client_runs_the_image_of_its_cluster_unless_the_job_names_another() -> None:
+    assert main_container(client_template())["image"] == "the/clusters:1"
+    own = {"spec": {"containers": [{"name": "client", "image": "own"}]}}
+    assert main_container(client_template(template=own))["image"] == "own"
 
 
 def test_workers_are_numbered_over_all_groups() -> None:

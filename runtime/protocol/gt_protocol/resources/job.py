@@ -89,8 +89,8 @@ class GTJobSpec(Model):
     sharding: JobSharding | None = None
     """The sharding file of this job, in place of the cluster's."""
     template: PodTemplate | None = None
-    """Pod template laid over the client's pod: image, command, env, volumes, ... Its container is named "client".
-    Changes have no effect once the job has started."""
+    """Pod template laid over the client's pod: image (default: the cluster's), command, env, volumes, ... Its container
+    is named "client". Changes have no effect once the job has started."""
     backoff_limit: int = Field(default=3, ge=0, le=1000)
     """Number of retries before the job counts as failed. Changes have no effect once the job has started."""
     suspend: bool = False

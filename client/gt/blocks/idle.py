@@ -54,9 +54,12 @@ class IdleFlusher:
         builder = self._builder
         while True:
             seen, began = builder.emitted, time.monotonic()
-            gap = self.gap if builder.pending else FREE_GAP
-            while builder.emitted == seen and (left := began + gap - time.monotonic()) > 0:
-                time.sleep(left)
+            while builder.emitted == seen:
+                gap = self.gap if builder.pending else FREE_GAP
+                left = began + gap - time.monotonic()
+                if left <= 0:
+                    break
+                time.sleep(min(left, FREE_GAP))
             if builder.emitted == seen:
                 try:
                     builder.flush_if_idle(seen)

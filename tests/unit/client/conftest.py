@@ -25,9 +25,11 @@ def fleet() -> Iterator[Loopback]:
     before = provider.current, provider.begun
     loopback = Loopback()
     provider.current, provider.begun = lambda: loopback, lambda: True
+    builder.reset()
     builder.idle.gap = 60.0  # blocks end where the program says, not where the machine was slow
     torch.manual_seed(0)
     yield loopback
     gc.collect()
     builder.flush()
+    builder.reset()
     provider.current, provider.begun = before

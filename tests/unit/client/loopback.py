@@ -123,7 +123,7 @@ class Loopback:
 
 
 def _frames(value: torch.Tensor) -> list[Buffer]:
-    dense = value.contiguous()
+    dense = torch.empty(value.shape, dtype=value.dtype).copy_(value)
     data = bytes(dense.view(-1).view(torch.uint8).numpy()) if dense.numel() else b""
     return [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
 

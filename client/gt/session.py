@@ -51,8 +51,8 @@ from gt_protocol.wire import (
 
 #: Answers that the dispatcher may have in flight to us.
 ANSWER_WINDOW: Final = 256
-#: Messages whose source lines are kept for error reports.
-KEPT_SOURCES: Final = 4096
+#: Instructions whose source lines are kept for error reports.
+KEPT_SOURCES: Final = 1 << 16
 #: Longest wait on the socket's descriptor before looking anew, in seconds.
 LOOK: Final = 0.05
 #: Pause between two attempts to say hello, in seconds.
@@ -126,6 +126,7 @@ class Session:
         self._next_request = 1
         self._answers: dict[int, tuple[Value | FetchFailed, Frames] | None] = {}
         self._sources: OrderedDict[int, tuple[Any, ...]] = OrderedDict()
+        self._kept_sources = 0
         self._attempt: tuple[Bindings | None, int] = (None, 0)
         self._closing = threading.Event()
         self.workers = 0
@@ -158,8 +159,9 @@ class Session:
                 return
             self._attempt = bindings, self._link.sent + 1
             self._sources[self._link.sent + 1] = sources
-            if len(self._sources) > KEPT_SOURCES:
-                self._sources.popitem(last=False)
+            self._kept_sources += len(sources)
+            while self._kept_sources > KEPT_SOURCES:
+                self._kept_sources -= len(self._sources.popitem(last=False)[1])
             self._send(BlockMessage(bindings), [body])
 
     def upload(self, tensor: int, meta: TensorMeta, data: memoryview) -> None:

@@ -115,6 +115,14 @@ def _children(task: Path) -> list[str]:
         return []
 
 
+@pytest.fixture(autouse=True)
+def default_signals() -> Iterator[None]:
+    """What ran the tests may ignore SIGHUP, as nohup does; its children would inherit that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", 128 + 11), ("kill -KILL $$", 128 + 9)]
 )

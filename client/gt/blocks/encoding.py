@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
-from gt.records import RecordBook, encode_call
+from gt.records import Record, encode_call
 from gt_protocol.blocks import ENTER, EXIT, FREE, PLACE, Call, call_size, encode_body
 
-#: Encoded bodies to remember.
-MAX_BODIES: Final = 512
+#: Numbers in the streams of the bodies to remember: a bound on memory, about 40 bytes each.
+MAX_REMEMBERED: Final = 1 << 18
 
 
 class SignalNames:
@@ -39,16 +40,17 @@ class BodyEncoder:
     that it comes out the same in every process.
     """
 
-    def __init__(self, book: RecordBook, signals: SignalNames) -> None:
-        self._book = book
+    def __init__(self, signals: SignalNames) -> None:
         self._signals = signals
         self._bodies: OrderedDict[tuple[int, ...], bytes] = OrderedDict()
+        self._remembered = 0
 
-    def encode(self, stream: list[int], inputs: int) -> bytes:
+    def encode(self, stream: list[int], records: Sequence[Record], inputs: int) -> bytes:
         """The body of a stream.
 
         Args:
             stream: Codes as in `gt_protocol.blocks`, with this process's numbers.
+            records: The record of each call, in order.
             inputs: Number of input slots.
         """
         key = (inputs, *stream)
@@ -56,22 +58,24 @@ class BodyEncoder:
         if body is not None:
             self._bodies.move_to_end(key)
             return body
-        body = self._bodies[key] = self._encode(stream, inputs)
-        if len(self._bodies) > MAX_BODIES:
-            self._bodies.popitem(last=False)
+        body = self._bodies[key] = self._encode(stream, records, inputs)
+        self._remembered += len(key)
+        while self._remembered > MAX_REMEMBERED and len(self._bodies) > 1:
+            self._remembered -= len(self._bodies.popitem(last=False)[0])
         return body
 
-    def _encode(self, stream: list[int], inputs: int) -> bytes:
+    def _encode(self, stream: list[int], records: Sequence[Record], inputs: int) -> bytes:
         calls: list[Call] = []
         places: dict[bytes, int] = {}
         signals: dict[int, int] = {}
         out: list[int] = []
+        coming = iter(records)
         at = 0
         while at < len(stream):
             code = stream[at]
             width = 1
             if code >= 0:
-                call = self._book.call(code)
+                call = next(coming).call
                 place = places.setdefault(encode_call(call), len(calls))
                 if place == len(calls):
                     calls.append(call)

@@ -86,12 +86,13 @@ class ListingCache:
 
     Args:
         operators: The operator table.
-        capacity: Number of bodies to remember.
+        capacity: Number of items, over all bodies, to remember: a bound on memory, about 200 bytes each.
     """
 
-    def __init__(self, operators: OperatorTable, capacity: int = 1024) -> None:
+    def __init__(self, operators: OperatorTable, capacity: int = 1 << 16) -> None:
         self._operators = operators
         self._capacity = capacity
+        self._remembered = 0
         self._listings: OrderedDict[bytes, Listing] = OrderedDict()
         self._calls: OrderedDict[Call, ListedCall] = OrderedDict()
         self._next_key = 0
@@ -105,8 +106,9 @@ class ListingCache:
         listing = self._listings.get(body)
         if listing is None:
             listing = self._listings[body] = self._unpack(decode_body(body, len(self._operators)))
-            if len(self._listings) > self._capacity:
-                self._listings.popitem(last=False)
+            self._remembered += len(listing.items)
+            while self._remembered > self._capacity and len(self._listings) > 1:
+                self._remembered -= len(self._listings.popitem(last=False)[1].items)
         else:
             self._listings.move_to_end(body)
         return listing
@@ -156,6 +158,6 @@ class ListingCache:
         )
         self._next_key += 1
         self._calls[call] = listed
-        if len(self._calls) > 16 * self._capacity:
+        if len(self._calls) > self._capacity:
             self._calls.popitem(last=False)
         return listed

@@ -10,7 +10,7 @@ from gt._torch import DEVICE_TYPE, shares_storage
 from gt.errors import UnsupportedError
 from gt.keys import is_scalar
 from gt.metadata import DTYPE_NAMES, Meta, meta_tensor, metas
-from gt.records import Many, New, Record, Same, Value, book
+from gt.records import Many, New, Record, Same, Value, make_record
 from gt.tensor import FleetTensor
 from gt_protocol.arguments import (
     Argument,
@@ -180,7 +180,7 @@ def compile_call(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: d
         kwargs=tuple((name, argument) for name, (argument, _) in named),
         outputs=tuple(results.outputs),
     )
-    return book.add(call, result, random=operator.random, emits=emits)
+    return make_record(call, result, random=operator.random, emits=emits)
 
 
 def _run_on_meta(func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

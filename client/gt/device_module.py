@@ -93,5 +93,7 @@ def fill_module() -> None:
     )  # fmt: skip
     for function in functions:
         setattr(device_module, function.__name__, function)
+    # Activation checkpoints keep the random state only of devices that say this.
+    device_module._initialized = True  # type: ignore[attr-defined]  # a module that is filled here
     # There is one device, so seeding all of them is the same; PyTorch calls this one.
     device_module.manual_seed_all = random.manual_seed  # type: ignore[attr-defined]  # a module that is filled here

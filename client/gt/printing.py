@@ -30,7 +30,8 @@ def _suffixes(tensor: FleetTensor) -> list[str]:
     suffixes: list[str] = []
     if not tensor.numel() and tensor.dim() != 1:
         suffixes.append(f"size={tuple(tensor.shape)}")
-    shown = (torch.get_default_dtype(), torch.int64, torch.bool) if tensor.numel() else (torch.get_default_dtype(),)
+    default = torch.get_default_dtype()
+    shown = (default, default.to_complex(), torch.int64, torch.bool) if tensor.numel() else (default,)
     if tensor.dtype not in shown:
         suffixes.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:

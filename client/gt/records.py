@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -11,9 +11,6 @@ import msgspec
 from gt.blocks.cuts import gear
 from gt.metadata import Meta
 from gt_protocol.blocks import Call
-
-#: Records to keep in each of two generations.
-MAX_RECORDS: Final = 1 << 14
 
 
 class New(msgspec.Struct, frozen=True):
@@ -95,32 +92,9 @@ def encode_call(call: Call) -> bytes:
     return _encoder.encode(call)
 
 
-class RecordBook:
-    """Numbers records, and finds them again when a block is encoded.
-
-    It keeps two generations: a record in a block under construction is never more than one old.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._next = 0
-        self._calls: dict[int, Call] = {}
-        self._older: dict[int, Call] = {}
-
-    def add(self, call: Call, result: Any, *, random: bool, emits: bool) -> Record:
-        """Makes a record."""
-        with self._lock:
-            if len(self._calls) >= MAX_RECORDS:
-                self._older, self._calls = self._calls, {}
-            self._next += 1
-            record = Record(self._next, call, result, random=random, emits=emits)
-            self._calls[record.number] = call
-        return record
-
-    def call(self, number: int) -> Call:
-        """The call of a record."""
-        call = self._calls.get(number)
-        return self._older[number] if call is None else call
+_numbers: Final = count(1)
 
 
-book: Final = RecordBook()
+def make_record(call: Call, result: Any, *, random: bool, emits: bool) -> Record:
+    """Makes a record, with a number of its own."""
+    return Record(next(_numbers), call, result, random=random, emits=emits)

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from gt.blocks.cuts import HASH_MASK, MIN_INSTRUCTIONS, CutRule
 from gt.blocks.encoding import BodyEncoder, SignalNames
@@ -15,12 +15,14 @@ from gt.blocks.handles import FIRST_OUTPUT, Handle, frees
 from gt.blocks.idle import IdleFlusher
 from gt.blocks.regions import Regions
 from gt.errors import ClientError
-from gt.records import Record, book
+from gt.records import Record
 from gt.session_api import current_session, session_begun
 from gt_protocol.blocks import ENTER, EXIT, FREE, PLACE, Bindings, TensorMeta
 
 if TYPE_CHECKING:
     from gt.tensor import FleetTensor
+
+_Contents: TypeAlias = tuple[list[int], list[Record], list[Any], dict[int, int], list[float], list[int]]
 
 #: Share of a placement in the rolling hash.
 PLACE_GEAR: Final = 0x5A5A
@@ -46,11 +48,12 @@ class BlockBuilder:
     def __init__(self) -> None:
         self._lock: Any = threading.Lock()
         self._signals = SignalNames()
-        self._encoder = BodyEncoder(book, self._signals)
+        self._encoder = BodyEncoder(self._signals)
         self._cuts = CutRule()
         self.regions = Regions()
         self.idle = IdleFlusher(self)
         self._stream: list[int] = []
+        self._records: list[Record] = []
         self._sources: list[Any] = []
         self._slots: dict[int, int] = {}
         self._floats: list[float] = []
@@ -117,6 +120,7 @@ class BlockBuilder:
             count = self._count + 1
             rolling = ((self._rolling << 1) ^ record.gear) & HASH_MASK
             self._stream += codes
+            self._records += (record,)
             self._sources += (source,)
             self._floats += floats
             self._ints += ints
@@ -190,9 +194,9 @@ class BlockBuilder:
     def reset(self) -> None:
         """Forgets what was not sent: the session has ended, and its tensors with it."""
         with self._lock:
-            emptied: tuple[list[int], list[Any], dict[int, int], list[float], list[int]] = ([], [], {}, [], [])
+            emptied: _Contents = ([], [], [], {}, [], [])
             self._unsent = deque()
-            self._stream, self._sources, self._slots, self._floats, self._ints = emptied
+            self._stream, self._records, self._sources, self._slots, self._floats, self._ints = emptied
             self._base = self._next
             self._count = 0
             self._changes_region = False
@@ -258,15 +262,15 @@ class BlockBuilder:
             return
         if self._stream or frees.late:
             late = frees.late[:]
-            body = self._encoder.encode(self._stream, len(self._slots))
+            body = self._encoder.encode(self._stream, self._records, len(self._slots))
             bindings = Bindings(
                 self._base, list(self._slots), self._floats, self._ints, late, self.seed, self._block_counter
             )
             block = (body, bindings, tuple(self._sources))
-            emptied: tuple[list[int], list[Any], dict[int, int], list[float], list[int]] = ([], [], {}, [], [])
+            emptied: _Contents = ([], [], [], {}, [], [])
             queue = deque((*self._unsent, block))
             self._unsent = queue
-            self._stream, self._sources, self._slots, self._floats, self._ints = emptied
+            self._stream, self._records, self._sources, self._slots, self._floats, self._ints = emptied
             self._base = self._next
             self._count = 0
             self._changes_region = False

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from gt._torch import current_autograd_node, next_node_number
 from gt.errors import SignalError
 from gt_protocol.blocks import MAX_SIGNAL_LENGTH
+from gt_protocol.sharding import ShardingConfig
 
 Stack: TypeAlias = tuple[str, ...]
 
@@ -63,6 +64,23 @@ class Regions:
         self.used = False
         self.stream: Stack = ()
         self.backward: Callable[[str], str] = _itself
+
+    def follow(self, sharding: ShardingConfig | None) -> None:
+        """Takes the signals of backward work from a sharding file; without one, a region's own signal stays.
+
+        Args:
+            sharding: The session's sharding file, or None.
+        """
+        known: dict[str, str] = {}
+
+        def backward(signal: str) -> str:
+            name = known.get(signal)
+            if name is None:
+                rule = sharding.match(signal) if sharding is not None else None
+                name = known[signal] = (rule.backward if rule is not None else None) or signal
+            return name
+
+        self.backward = backward if sharding is not None else _itself
 
     def enter(self, signal: str) -> None:
         """A region begins in this thread.

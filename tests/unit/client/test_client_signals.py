@@ -13,6 +13,7 @@ import gt.signal
 from gt.blocks import builder
 from gt.blocks.regions import Regions
 from gt.errors import SignalError
+from gt_protocol.sharding import parse_sharding
 
 
 def regions_of(fleet: Loopback, name: str) -> set[tuple[str, ...]]:
@@ -76,7 +77,9 @@ def test_regions_must_nest(fleet: Loopback) -> None:
 
 
 def test_backward_work_runs_under_the_forward_region(fleet: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builder.regions, "backward", lambda signal: {"encoder": "encoder_grad"}.get(signal, signal))
+    monkeypatch.setattr(builder.regions, "backward", builder.regions.backward)
+    rules = "version: 1\nsignals: {encoder: {workers: [0], backward: encoder_grad}, decoder: {workers: [0]}}"
+    builder.regions.follow(parse_sharding(rules))
     encoder, decoder = nn.Linear(3, 4).to("fleet"), nn.Linear(4, 2).to("fleet")
     for _ in range(2):
         with gt.signal.context("encoder"):

@@ -188,7 +188,9 @@ def _run_on_meta(func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
         output = func(*args, **kwargs)
     except NotImplementedError:
-        raise
+        if func._schema.returns:
+            raise
+        return None  # it only writes to its operands, so nothing needs to be known of its results
     except RuntimeError:
         # Some operators want all tensors on one device, others the value of a tensor without axes.
         moved = [value.to(META_DEVICE) if isinstance(value, torch.Tensor) else value for value in args]

@@ -36,6 +36,12 @@ def _to_fleet(value: Any) -> Any:
     return value
 
 
+@special("_nested_tensor_from_mask_left_aligned")
+def _has_no_nested_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a padded batch can become a nested tensor, which `nn.TransformerEncoder` then computes with."""
+    return False
+
+
 @special("equal")
 def _equal(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     first, second = args

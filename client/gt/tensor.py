@@ -54,6 +54,19 @@ class FleetTensor(torch.Tensor):
             )
         adopt(self, value)
 
+    def numpy(self, *, force: bool = False) -> Any:
+        """The values as an array; only by force, since it waits for them.
+
+        Raises:
+            TypeError: Without force, as for any tensor that is not on the CPU.
+        """
+        if not force:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. "
+                "Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return self.detach().cpu().numpy()
+
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if not self.dim() else object.__format__(self, spec)
 

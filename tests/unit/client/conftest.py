@@ -22,7 +22,7 @@ from gt.session_api import provider
 @pytest.fixture
 def fleet() -> Iterator[Loopback]:
     """A fleet within the process; nothing of the test may stay on it."""
-    before = provider.current, provider.begun
+    before, gap = (provider.current, provider.begun), builder.idle.gap
     loopback = Loopback()
     provider.current, provider.begun = lambda: loopback, lambda: True
     builder.reset()
@@ -33,3 +33,4 @@ def fleet() -> Iterator[Loopback]:
     builder.flush()
     builder.reset()
     provider.current, provider.begun = before
+    builder.idle.gap = gap

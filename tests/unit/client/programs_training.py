@@ -93,6 +93,8 @@ for _name, _make in {
     "adamw": lambda p: torch.optim.AdamW(p, 0.01),
     "adamw_foreach": lambda p: torch.optim.AdamW(p, 0.01, foreach=True, amsgrad=True),
     "adam": lambda p: torch.optim.Adam(p, 0.01),
+    "adamw_fused": lambda p: torch.optim.AdamW(p, 0.01, fused=True),
+    "sgd_fused": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, fused=True),
     "rmsprop": lambda p: torch.optim.RMSprop(p, 0.01),
     "adagrad": lambda p: torch.optim.Adagrad(p, 0.01),
 }.items():
@@ -143,6 +145,17 @@ def transformer(device: str) -> Any:
     allowed = torch.ones(5, 5, dtype=torch.bool).tril().to(device)
     masked = F.scaled_dot_product_attention(q, k, v, allowed)
     return [x.grad, shown, out, q.grad, k.grad, v.grad, masked, [p.grad for p in layer.parameters()]]
+
+
+@program
+def transformer_encoder_on_padded_batches(device: str) -> Any:
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=device != "cpu").to(device).eval()
+    padding = torch.tensor([[False] * 5, [False, False, False, True, True]]).to(device)
+    with torch.no_grad():
+        shown = encoder(data(device, 2, 5, 16), src_key_padding_mask=padding)
+    return [shown[0], shown[1, :3]]
 
 
 @program

@@ -75,8 +75,6 @@ def test_what_cannot_be_expressed_says_what_to_do(fleet: Loopback) -> None:
         x.data = torch.ones(2)
     with pytest.raises(UnsupportedError, match="compute it on the CPU"):
         torch.eye(2).to_sparse().to("fleet")
-    with pytest.raises(UnsupportedError, match="64 bits"):
-        torch.ones(2, dtype=torch.int64).to("fleet").add(2**70)
     with pytest.raises(UnsupportedError, match=r"torch\.compile"):
         x.__tensor_flatten__()
     with pytest.raises(UnsupportedError, match="of that shape, or an empty one"):
@@ -224,6 +222,7 @@ class BrokenLock:
         """Never reached."""
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one that strikes within a finalizer
 def test_ctrl_c_in_a_program_leaves_everything_usable(fleet: Loopback) -> None:
     """Interrupts arrive at many points of emission; whatever was emitted before and after must still be right."""
     x = torch.zeros(2).to("fleet")
@@ -275,11 +274,11 @@ def test_interned_metadata_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_caches_of_calls_are_bounded(fleet: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gt.resolve.MAX_ENTRIES", 8)
-    monkeypatch.setattr("gt.blocks.encoding.MAX_BODIES", 4)
+    monkeypatch.setattr("gt.blocks.encoding.MAX_REMEMBERED", 64)
     x = torch.zeros(2).to("fleet")
     for k in range(100):
-        x = x + k
+        x = x + (k + 12345)
         if k % 7 == 0:
-            assert x.tolist() == [k * (k + 1) / 2] * 2
+            assert x.tolist() == [k * (k + 1) / 2 + 12345 * (k + 1)] * 2
     cache: Any = torch.ops.aten.add.Tensor._gt_cache  # type: ignore[attr-defined]  # the device's own attribute
     assert len(cache) <= 8

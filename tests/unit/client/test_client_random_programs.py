@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from loopback import Loopback
 
 from gt.blocks import builder
-from gt.session_api import use_session
 
 T = torch.Tensor
 
@@ -88,12 +87,10 @@ class Machine:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(STEP, min_size=1, max_size=40))
-def test_random_programs_agree(steps: list[tuple[str, int, int, int]]) -> None:
-    fleet = Loopback()
+@given(steps=st.lists(STEP, min_size=1, max_size=40))
+def test_random_programs_agree(fleet: Loopback, steps: list[tuple[str, int, int, int]]) -> None:
     builder.reset()
-    builder.idle.gap = 60.0
-    use_session(lambda: fleet)
+    fleet.tensors.clear()
     want, got = Machine("cpu"), Machine("fleet")
     for step in steps:
         expected, result = want.step(*step), got.step(*step)

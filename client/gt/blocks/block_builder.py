@@ -228,11 +228,11 @@ class BlockBuilder:
 
     def _take_frees(self) -> None:
         """Moves what the program has dropped into the stream."""
-        dropped = frees.dropped
+        dropped, base, slots = frees.dropped, self._base, self._slots
         taken = len(dropped)
         codes: list[int] = []
         for number in dropped[:taken]:
-            codes += (FREE, self._reference(number))
+            codes += (FREE, number - base if number >= base else slots.setdefault(number, -1 - len(slots)))
         self._stream += codes
         del dropped[:taken]
 

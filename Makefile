@@ -19,7 +19,8 @@ demo: $(STAMP)
 	$(BIN)/gt run examples/digits/gtjob.yaml
 
 test: $(STAMP)
-	$(BIN)/python -m pytest tests/unit tests/integration
+	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest tests/integration
 
 e2e: $(STAMP)
 	$(BIN)/python -m tests.e2e.support.prepare

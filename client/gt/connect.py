@@ -14,6 +14,7 @@ from gt.session import Session, SessionSettings
 from gt_fleet import LocalFleet
 from gt_protocol.keys import PeerKeys, read_peer_keys
 from gt_protocol.settings import ClientSettings
+from gt_protocol.sharding import parse_sharding
 
 
 @dataclass
@@ -71,6 +72,8 @@ class Connector:
             if address is not None:
                 settings = replace(settings, address=address)
             sharding = config.holder.begin(settings)
+            rules = parse_sharding(sharding.text, source=sharding.source) if sharding.text else None
+            builder.regions.follow(rules)
             try:
                 self._connection = self._open(settings, sharding)
             except BaseException:
@@ -82,13 +85,14 @@ class Connector:
         """Ends the session and the local fleet, if there are any."""
         with self._lock:
             connection, self._connection = self._connection, None
-            if connection is None or connection.pid != os.getpid():
-                return
-            connection.session.close()
-            builder.reset()
-            if connection.fleet is not None:
-                connection.fleet.stop()
-            config.holder.end()
+        if connection is None or connection.pid != os.getpid():
+            return
+        connection.session.close()
+        # Without our lock: who emits holds the builder's lock and may be waiting for ours.
+        builder.reset()
+        if connection.fleet is not None:
+            connection.fleet.stop()
+        config.holder.end()
 
     def gpu_workers(self, count: int) -> None:
         """Sets the size of the local fleet that the first use starts.

@@ -94,7 +94,8 @@ class ListingCache:
         self._capacity = capacity
         self._remembered = 0
         self._listings: OrderedDict[bytes, Listing] = OrderedDict()
-        self._calls: OrderedDict[Call, ListedCall] = OrderedDict()
+        # By encoded bytes: as values, calls with True and with 1 would be equal.
+        self._calls: OrderedDict[bytes, ListedCall] = OrderedDict()
         self._next_key = 0
 
     def get(self, body: bytes) -> Listing:
@@ -140,9 +141,10 @@ class ListingCache:
         return Listing(tuple(items), body.inputs, body.outputs, body.floats, body.ints, body.instructions)
 
     def _listed(self, call: Call, size: CallSize) -> ListedCall:
-        known = self._calls.get(call)
+        encoded = msgspec.msgpack.encode(call)
+        known = self._calls.get(encoded)
         if known is not None:
-            self._calls.move_to_end(call)
+            self._calls.move_to_end(encoded)
             return known
         operator = self._operators[call.op]
         bases = tuple(output.base for output in call.outputs if isinstance(output, NewTensor))
@@ -157,7 +159,7 @@ class ListingCache:
             views=any(base >= 0 for base in bases),
         )
         self._next_key += 1
-        self._calls[call] = listed
+        self._calls[encoded] = listed
         if len(self._calls) > self._capacity:
             self._calls.popitem(last=False)
         return listed

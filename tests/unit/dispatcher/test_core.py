@@ -63,6 +63,19 @@ def test_routines_are_defined_once_and_registers_freed() -> None:
     assert not client.world.core.state.sessions[1].directory.tensors
 
 
+def test_calls_with_true_and_with_one_are_not_the_same() -> None:
+    world, worker, client = _world()
+    sums = [
+        Call(_op("aten::sum.dim_IntList"), (Operand(0), ListArg((Const(0),)), Const(keep)), (), (NewTensor(META),))
+        for keep in (True, 1)
+    ]
+    client.block([ONES], [0])
+    for base, call in enumerate(sums, start=2):
+        client.block([call], [0, -1], base=base, inputs=[1])
+    defined = [routine for program in worker.of_type(Program)[1:] for _, routine in program.define]
+    assert [type(routine.steps[0].args[2].value) for routine in defined] == [bool, int]
+
+
 def test_all_workers_here_is_told_once() -> None:
     world = World(workers=2)
     Worker(world, 0)

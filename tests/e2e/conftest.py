@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.e2e.support.kubectl import Kubectl
 from tests.e2e.support.release import Release
 
 NAMESPACE = "gt-e2e"
+CRDS = Path(__file__).parents[2] / "crds"
 
 # Every wait in the tests has its own deadline; this one only ends what hangs, by an exception that still lets the
 # fixtures remove the cluster.
@@ -51,6 +53,18 @@ def provider(pytestconfig: pytest.Config) -> Iterator[providers.Provider]:
 def kubectl(provider: providers.Provider, pytestconfig: pytest.Config) -> Kubectl:
     """kubectl as the cluster's administrator."""
     return pytestconfig.stash[_KUBECTL]
+
+
+@pytest.fixture(scope="module")
+def crds(kubectl: Kubectl) -> Iterator[None]:
+    """GT's kinds without the chart, which brings its own later."""
+    folder = f"--filename={CRDS}"
+    if kubectl("get", folder, "--ignore-not-found", "--output=name"):
+        pytest.fail("the cluster has GT already, and these tests would remove it: give one without", pytrace=False)
+    kubectl("apply", "--server-side", folder)
+    kubectl("wait", "--for=condition=Established", folder, "--timeout=20s")
+    yield
+    kubectl("delete", folder, "--timeout=60s")
 
 
 @pytest.fixture(scope="session")

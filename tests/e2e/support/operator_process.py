@@ -19,20 +19,20 @@ import yaml
 
 Object = dict[str, Any]
 
-ROOT = Path(__file__).resolve().parents[2]
-KUBECONFIG = os.environ.get("GT_TEST_KUBECONFIG", "")
+ROOT = Path(__file__).resolve().parents[3]
 NAME = "gt-operator"
 
 
-class Kubectl:
+class Namespace:
     """kubectl as the cluster's administrator, in one namespace."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
         self.namespace = namespace
+        self._kubeconfig = kubeconfig
 
     def __call__(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         """Runs a command and returns its output."""
-        words = ["kubectl", f"--kubeconfig={KUBECONFIG}", f"--namespace={self.namespace}", *arguments]
+        words = ["kubectl", f"--kubeconfig={self._kubeconfig}", f"--namespace={self.namespace}", *arguments]
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=120)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
@@ -144,7 +144,7 @@ def rules_of_the_chart() -> list[Object]:
     return rules
 
 
-def give_rights(kubectl: Kubectl, folder: Path) -> Path:
+def give_rights(kubectl: Namespace, folder: Path) -> Path:
     """Makes a ServiceAccount with the operator's rights in a namespace; returns a kubeconfig for it."""
     head = {"name": NAME, "namespace": kubectl.namespace}
     api = "rbac.authorization.k8s.io"

@@ -21,7 +21,6 @@ from gt_protocol.sharding import parse_sharding
 class _Connection:
     session: Session
     fleet: LocalFleet | None
-    pid: int
 
 
 class Connector:
@@ -32,6 +31,8 @@ class Connector:
         self._connection: _Connection | None = None
         self._workers: int | None = None
         self._timeout: float | None = None
+        self._forked = False
+        os.register_at_fork(after_in_child=self._note_fork)
 
     def current(self) -> Session:
         """The session; made now if there is none.
@@ -42,7 +43,7 @@ class Connector:
         connection = self._connection
         if connection is None:
             return self.connect(None)
-        if connection.pid != os.getpid():
+        if self._forked:
             raise ClientError(
                 "this process was forked from one that uses the fleet, and can't share its session: "
                 "keep fleet tensors out of DataLoader workers and forked children, or start them with 'spawn'"
@@ -85,7 +86,7 @@ class Connector:
         """Ends the session and the local fleet, if there are any."""
         with self._lock:
             connection, self._connection = self._connection, None
-        if connection is None or connection.pid != os.getpid():
+        if connection is None or self._forked:
             return
         connection.session.close()
         # Without our lock: who emits holds the builder's lock and may be waiting for ours.
@@ -141,7 +142,11 @@ class Connector:
             if fleet is not None:
                 fleet.stop()
             raise
-        return _Connection(session, fleet, os.getpid())
+        return _Connection(session, fleet)
+
+    def _note_fork(self) -> None:
+        """In a forked child: the session, if there is one, belongs to the parent."""
+        self._forked = self._connection is not None
 
 
 connector = Connector()

@@ -29,7 +29,7 @@ class Meta:
         twin: The same metadata with the other value of `pristine`.
     """
 
-    __slots__ = ("dtype", "pristine", "twin", "wire", "wrapper")
+    __slots__ = ("_copies_in_order", "_copy_strides", "dtype", "pristine", "twin", "wire", "wrapper")
 
     def __init__(self, wire: TensorMeta, dtype: torch.dtype, twin: Meta | None = None) -> None:
         self.wire = wire
@@ -39,6 +39,8 @@ class Meta:
         )  # fmt: skip
         self.pristine = twin is not None
         self.twin = twin
+        self._copy_strides: tuple[int, ...] | None = None
+        self._copies_in_order: bool | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,6 +51,20 @@ class Meta:
     def strides(self) -> tuple[int, ...]:
         """Step of each axis, in elements."""
         return self.wire.strides
+
+    @property
+    def copy_strides(self) -> tuple[int, ...]:
+        """Step of each axis of a copy: the same where the tensor is dense, else those that PyTorch gives it."""
+        if self._copy_strides is None:
+            self._copy_strides = torch.empty_like(meta_tensor(self)).stride()
+        return self._copy_strides
+
+    @property
+    def copies_in_order(self) -> bool:
+        """Whether a copy has its elements in row-major order."""
+        if self._copies_in_order is None:
+            self._copies_in_order = self.copy_strides == torch.empty(self.shape, device="meta").stride()
+        return self._copies_in_order
 
 
 class MetaTable:

@@ -26,7 +26,6 @@ from gt_protocol.messages import (
     ClientHello,
     ClientPayload,
     Control,
-    Fetch,
     FetchFailed,
     Goodbye,
     Heartbeat,
@@ -55,6 +54,8 @@ ANSWER_WINDOW: Final = 256
 KEPT_SOURCES: Final = 1 << 16
 #: Longest wait on the socket's descriptor before looking anew, in seconds.
 LOOK: Final = 0.05
+#: Pause between two looks at how the other side is, in seconds.
+KEEP_ALIVE: Final = 0.02
 #: Pause between two attempts to say hello, in seconds.
 HELLO_PAUSE: Final = 0.25
 
@@ -122,6 +123,7 @@ class Session:
         self._epoch = 0
         self._live = False
         self._said_hello = -HELLO_PAUSE
+        self._kept_alive = 0.0
         self._lost: Exception | None = None
         self._next_request = 1
         self._answers: dict[int, tuple[Value | FetchFailed, Frames] | None] = {}
@@ -174,8 +176,11 @@ class Session:
         with self._lock:
             self._send(Upload(tensor, meta), chunk(data))
 
-    def fetch(self, tensor: int) -> FetchedValue:
+    def fetch(self, ask: Callable[[int], None]) -> FetchedValue:
         """Waits for a tensor's value.
+
+        Args:
+            ask: Sends a block that reads the tensor under the number that it is called with.
 
         Raises:
             RemoteError: It has none, since an instruction failed.
@@ -188,8 +193,7 @@ class Session:
             self._next_request += 1
             self._answers[request] = None
         try:
-            with self._lock:
-                self._send(Fetch(request, tensor), [])
+            ask(request)
             self._wait(lambda: self._answers[request] is not None, deadline, "a value")
             with self._lock:
                 answered = self._answers[request]
@@ -275,20 +279,21 @@ class Session:
 
     def _pump(self) -> None:
         """Takes in all that has come. The lock is held."""
+        now = time.monotonic()
         while self._lost is None and (frames := self._transport.receive()) is not None:
-            self._pulse.heard(time.monotonic())
+            self._pulse.heard(now)
             try:
                 self._take(decode_control(frames), frames[1:])
             except SequenceGap:
                 self._live = False
             except ProtocolError as error:
                 self._lost = SessionLost(f"the dispatcher broke the protocol: {error}")
-        if self._lost is None:
-            self._keep_alive()
+        if self._lost is None and (now - self._kept_alive >= KEEP_ALIVE or not self._live):
+            self._kept_alive = now
+            self._keep_alive(now)
 
-    def _keep_alive(self) -> None:
+    def _keep_alive(self, now: float) -> None:
         """Notices silence, says hello anew where that is due, and gives signs of life."""
-        now = time.monotonic()
         reason = self.settings.watch()
         if reason is not None:
             self._lost = SessionLost(f"the local fleet has ended: {reason}")

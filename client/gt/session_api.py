@@ -38,8 +38,12 @@ class SessionAPI(Protocol):
     def upload(self, tensor: int, meta: TensorMeta, data: memoryview) -> None:
         """Sends a tensor's bytes, in order with the blocks; they do not change afterwards."""
 
-    def fetch(self, tensor: int) -> Fetched:
-        """Waits for a tensor's value."""
+    def fetch(self, ask: Callable[[int], None]) -> Fetched:
+        """Waits for a tensor's value.
+
+        Args:
+            ask: Sends a block that reads the tensor under the number that it is called with.
+        """
 
 
 class _Provider:
@@ -51,15 +55,21 @@ class _Provider:
 
 
 def _connected() -> SessionAPI:
-    from gt.connect import connector  # imports the network, which a program that only makes tensors may never need
-
-    return connector.current()
+    _take_connector()
+    return provider.current()
 
 
 def _is_connected() -> bool:
-    from gt.connect import connector  # as above
+    _take_connector()
+    return provider.begun()
 
-    return connector.connected
+
+def _take_connector() -> None:
+    """On first use, since it imports the network, which a program that only makes tensors may never need."""
+    from gt.connect import connector
+
+    provider.current = connector.current
+    provider.begun = lambda: connector.connected
 
 
 provider = _Provider()

@@ -44,14 +44,11 @@ def fetch(tensor: FleetTensor) -> torch.Tensor:
     handle = tensor._h
     if handle.meta.pristine:
         materialize(handle)
-    builder.flush()
-    value = _assemble(current_session().fetch(handle.id))
-    if value.shape != tensor.shape:
-        value = value.reshape(tensor.shape)
-    strides = torch.empty_like(tensor, device="meta").stride()
-    if value.stride() == strides:
+    meta = handle.meta
+    value = _assemble(current_session().fetch(lambda request: builder.read(request, handle.id)), meta)
+    if meta.copies_in_order:
         return value
-    return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
+    return torch.empty_strided(meta.shape, meta.copy_strides, dtype=meta.dtype).copy_(value)
 
 
 def _check_source(tensor: torch.Tensor) -> torch.Tensor:
@@ -73,14 +70,16 @@ def _send(handle: Handle, meta: Meta, source: torch.Tensor) -> None:
     builder.upload(handle, meta.wire, memoryview(data))
 
 
-def _assemble(value: Fetched) -> torch.Tensor:
+def _assemble(value: Fetched, meta: Meta) -> torch.Tensor:
+    """Puts a value's parts together, in row-major order."""
     dtype = DTYPES[value.dtype]
     parts: list[torch.Tensor] = []
     for shape, frames in value.parts:
         data = bytearray().join(frames)
         part = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
-        parts.append(part.reshape(shape))
-    return parts[0] if len(parts) == 1 else torch.cat(parts, value.axis)
+        parts.append(part.view(shape))
+    whole = parts[0] if len(parts) == 1 else torch.cat(parts, value.axis)
+    return whole if len(parts) == 1 and value.parts[0][0] == meta.shape else whole.reshape(meta.shape)
 
 
 @special("_local_scalar_dense")
@@ -100,7 +99,14 @@ def _convert(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         options.pop("pin_memory", None)
         return run(func, _conversions, (source,), options)
     value = fetch(source)
-    return func(value, device=device, **options) if options or device.type != "cpu" else value
+    if device.type == "cpu":
+        if options.get("memory_format") is torch.preserve_format:
+            del options["memory_format"]
+        if options.get("dtype") is value.dtype:
+            del options["dtype"]
+        if not options:
+            return value
+    return func(value, device=device, **options)
 
 
 @special("copy_")

@@ -7,10 +7,8 @@ import select
 import zmq
 
 from gt_protocol.keys import PeerKeys
+from gt_protocol.sockets import receive_frames, send_frames
 from gt_protocol.wire import MAX_HEADER_BYTES, Frames
-
-#: Frames of a message above this size are handed to ZeroMQ without a copy.
-COPY_BELOW = 1 << 16
 
 
 class Transport:
@@ -45,17 +43,14 @@ class Transport:
             False if there is no connection that would take it, as after a refused key.
         """
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK, copy=sum(map(len, frames)) < COPY_BELOW)
+            send_frames(self._socket, frames)
         except zmq.Again:
             return False
         return True
 
     def receive(self) -> Frames | None:
         """The next message that is there, or None."""
-        try:
-            return list(self._socket.recv_multipart(zmq.NOBLOCK))
-        except zmq.Again:
-            return None
+        return receive_frames(self._socket)
 
     def wait(self, timeout: float) -> None:
         """Waits until something may have come. Unlike the other methods, it may be called without the lock.

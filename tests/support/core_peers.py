@@ -129,11 +129,18 @@ class Client(Peer):
         }  # fmt: skip
         self.control(ClientHello(**{**fields, **changes}))  # type: ignore[arg-type]
 
-    def block(self, calls: Sequence[Call], stream: Sequence[int], **bindings: object) -> None:
+    def block(self, calls: Sequence[Call], stream: Sequence[int], *, lost: bool = False, **bindings: object) -> None:
         fields: dict = {"base": 1, "inputs": [], "floats": [], "ints": [], "late_frees": []}
         fields.update(bindings)
         body = encode_body(calls, [], stream, len(fields["inputs"]))
-        self.send(BlockMessage(Bindings(**fields)), [body])
+        message = BlockMessage(Bindings(**fields))
+        if lost:
+            self.link.send(self.outgoing.encode(message), [body])
+        else:
+            self.send(message, [body])
+
+    def read(self, request: int, tensor: int, **options: bool) -> None:
+        self.block([], [], base=1 << 40, reads=[(request, tensor)], **options)
 
     def goodbye(self) -> None:
         self.control(Goodbye())

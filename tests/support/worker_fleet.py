@@ -30,7 +30,7 @@ from gt_protocol.messages import (
     WorkerReport,
 )
 from gt_protocol.operators import operator_table
-from gt_protocol.programs import FetchRegister, FormGroup, Member, Program, Routine, StoreShard, pack_code
+from gt_protocol.programs import FormGroup, Member, Program, Routine, StoreShard, pack_code
 from gt_protocol.wire import WORKER_ANSWERS, WORKER_ORDERS, Buffer, Frames, decode_control, encode_control
 from gt_worker.values import dtype_of, to_frames
 
@@ -126,7 +126,7 @@ class WorkerFleet:
     def request(self, index: int, register: int) -> int:
         """Asks for a value without waiting for it."""
         number = self.number()
-        self.order(index, FetchRegister(number, register))
+        self.order(index, Program(1, 1, (), (), b"", [], [], reads=[(number, register)]))
         return number
 
     def answer(self, index: int, request: int, within: float = DEADLINE) -> torch.Tensor | Failure:

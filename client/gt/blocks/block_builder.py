@@ -183,6 +183,18 @@ class BlockBuilder:
                 self._take_frees()
             self._cut()
 
+    def read(self, request: int, tensor: int) -> None:
+        """Sends all instructions that were emitted so far, and asks for a tensor's value.
+
+        Args:
+            request: Number that the answer carries.
+            tensor: The tensor's id.
+        """
+        with self._lock:
+            if frees.dropped:
+                self._take_frees()
+            self._cut([(request, tensor)])
+
     def flush_if_idle(self, emitted: int) -> None:
         """Sends all, unless something was emitted since `emitted` was read."""
         with self._lock:
@@ -253,18 +265,25 @@ class BlockBuilder:
         self._changes_region = True
         regions.stream = wanted
 
-    def _cut(self) -> None:
-        """Ends the block under construction, if it holds anything, and sends it."""
-        if not (self._count or self._unsent or self._changes_region or session_begun()):
+    def _cut(self, reads: Sequence[tuple[int, int]] = ()) -> None:
+        """Ends the block under construction, if it holds anything or anything is to be read, and sends it."""
+        if not (reads or self._count or self._unsent or self._changes_region or session_begun()):
             # Nothing but frees of tensors that went with their session: not worth a new one.
             self._stream, self._slots = [], {}
             frees.late.clear()
             return
-        if self._stream or frees.late:
+        if self._stream or frees.late or reads:
             late = frees.late[:]
             body = self._encoder.encode(self._stream, self._records, len(self._slots))
             bindings = Bindings(
-                self._base, list(self._slots), self._floats, self._ints, late, self.seed, self._block_counter
+                self._base,
+                list(self._slots),
+                self._floats,
+                self._ints,
+                late,
+                self.seed,
+                self._block_counter,
+                list(reads),
             )
             block = (body, bindings, tuple(self._sources))
             emptied: _Contents = ([], [], [], {}, [], [])

@@ -1,6 +1,8 @@
-"""What clients ask for: blocks, uploads and reads."""
+"""What clients ask for: blocks with their reads, and uploads."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from gt_dispatcher.directory import Tensor
 from gt_dispatcher.emission import Emission
@@ -12,9 +14,12 @@ from gt_dispatcher.state import CoreState
 from gt_protocol.dtypes import ITEM_SIZES
 from gt_protocol.errors import GTError, MalformedFrame
 from gt_protocol.failure import Failure, FailureKind, describe_operand
-from gt_protocol.messages import BlockMessage, ClientPayload, Fetch, FetchFailed, Upload
-from gt_protocol.programs import FetchRegister, StoreShard
+from gt_protocol.messages import BlockMessage, ClientPayload, FetchFailed, Upload
+from gt_protocol.programs import StoreShard
 from gt_protocol.wire import Frames, total_bytes
+
+#: Reads that one block may end with.
+MAX_READS: Final = 64
 
 
 class ClientDesk:
@@ -35,10 +40,8 @@ class ClientDesk:
         """
         if isinstance(payload, BlockMessage):
             orders = self._block(session, sequence, payload, frames)
-        elif isinstance(payload, Upload):
-            orders = self._upload(session, sequence, payload, frames)
         else:
-            orders = self._fetch(session, sequence, payload)
+            orders = self._upload(session, sequence, payload, frames)
         session.expect(sequence, orders)
 
     def close(self, session: Session, reason: str) -> None:
@@ -66,6 +69,8 @@ class ClientDesk:
     ) -> dict[int, tuple[bytes, int]]:
         if len(frames) != 1:
             raise MalformedFrame(f"a block has one body, not {len(frames)}")
+        if len(message.bindings.reads) > MAX_READS:
+            raise MalformedFrame(f"a block has at most {MAX_READS} reads, not {len(message.bindings.reads)}")
         state = self._state
         listing = state.listings.get(bytes(frames[0]))
         emission = Emission(state.pool, session.number, sequence, message.bindings.seed)
@@ -73,6 +78,8 @@ class ClientDesk:
         interpreter = Interpreter(block, session.directory, session.regions, state.keeper, emission, state.new_register)
         try:
             interpreter.run()
+            for request, tensor in message.bindings.reads:
+                self._read(session, sequence, request, tensor, emission)
         finally:
             emission.flush()
         state.instructions += listing.instructions
@@ -109,29 +116,24 @@ class ClientDesk:
                 emission.note(worker, worker.order(order, frames))
         return emission.last_orders
 
-    def _fetch(self, session: Session, sequence: int, fetch: Fetch) -> dict[int, tuple[bytes, int]]:
+    def _read(self, session: Session, sequence: int, request: int, number: int, emission: Emission) -> None:
+        """Has the workers that hold a tensor send it, or tells the client why there is nothing to send."""
         state = self._state
-        tensor = session.directory.find(fetch.tensor)
-        emission = Emission(state.pool, session.number, sequence)
+        tensor = session.directory.find(number)
         try:
             if tensor.layout is not None and tensor.layout.partial:
                 state.keeper.reduce(tensor, emission)
         except GTError as error:
-            failure = Failure(FailureKind.OPERATOR, str(error), "fetch", block=sequence)
-            session.answer(FetchFailed(fetch.request, failure), [])
-            return {}
-        emission.flush()
+            session.answer(FetchFailed(request, Failure(FailureKind.OPERATOR, str(error), "read", block=sequence)), [])
+            return
         if tensor.failure is not None or tensor.layout is None:
-            failure = tensor.failure or Failure(FailureKind.UNKNOWN_TENSOR, f"tensor {fetch.tensor} has no value")
-            session.answer(FetchFailed(fetch.request, failure), [])
-            return emission.last_orders
+            failure = tensor.failure or Failure(FailureKind.UNKNOWN_TENSOR, f"tensor {number} has no value")
+            session.answer(FetchFailed(request, failure), [])
+            return
         axis, workers = state.planner.parts(tensor.layout)
-        number = state.fetches.add(PendingFetch(session.number, fetch.request, axis, workers))
+        pending = state.fetches.add(PendingFetch(session.number, request, axis, workers))
         for index in workers:
-            worker = state.pool.get(index)
-            if worker is not None:
-                emission.note(worker, worker.order(FetchRegister(number, tensor.register)))
-        return emission.last_orders
+            emission.read(index, pending, tensor.register)
 
 
 def check_upload(upload: Upload, frames: Frames, known: dict[int, Tensor]) -> None:

@@ -17,9 +17,10 @@ class ProgramWriter:
         floats: Floats of its instructions.
         ints: Integers of its instructions.
         define: Routines that it uses for the first time.
+        reads: Registers that it sends at the end.
     """
 
-    __slots__ = ("code", "define", "floats", "ints", "worker")
+    __slots__ = ("code", "define", "floats", "ints", "reads", "worker")
 
     def __init__(self, worker: WorkerState) -> None:
         self.worker = worker
@@ -27,6 +28,7 @@ class ProgramWriter:
         self.floats: list[float] = []
         self.ints: list[int] = []
         self.define: list[tuple[int, Routine]] = []
+        self.reads: list[tuple[int, int]] = []
 
 
 class Emission:
@@ -73,6 +75,13 @@ class Emission:
                 writer = self._open(index)
             writer.code += (FREE, register)
 
+    def read(self, index: int, request: int, register: int) -> None:
+        """Has a worker send a register's value, after all that was written so far."""
+        writer = self._writers.get(index)
+        if writer is None:
+            writer = self._open(index)
+        writer.reads.append((request, register))
+
     def flush(self) -> None:
         """Queues the programs so far."""
         for writer in self._writers.values():
@@ -85,6 +94,7 @@ class Emission:
                 floats=writer.floats,
                 ints=writer.ints,
                 seed=self._seed,
+                reads=writer.reads,
             )
             writer.worker.retired.clear()
             self.note(writer.worker, writer.worker.order(order))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+import msgspec
 
 from gt_protocol.wire import Frames
 
@@ -16,8 +17,7 @@ class Role(Enum):
     WORKER = "worker"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where a peer is reached.
 
     Attributes:
@@ -29,8 +29,7 @@ class Address:
     routing: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """A message came in.
 
     Attributes:
@@ -44,8 +43,7 @@ class Received:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class PeerExited:
+class PeerExited(msgspec.Struct, frozen=True):
     """The process of a peer on this host has ended.
 
     Attributes:
@@ -57,8 +55,7 @@ class PeerExited:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """Time passes.
 
     Attributes:
@@ -71,36 +68,31 @@ class Tick:
 Event: TypeAlias = Received | PeerExited | Tick
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send a message."""
 
     to: Address
     frames: Frames
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """Tell when the process of a peer on this host ends."""
 
     peer: Address
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unwatch:
+class Unwatch(msgspec.Struct, frozen=True):
     """A peer's process is no longer of interest."""
 
     peer: Address
 
 
-@dataclass(frozen=True, slots=True)
-class AllWorkersHere:
+class AllWorkersHere(msgspec.Struct, frozen=True):
     """Every worker that the cluster is made of has been accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """A line for the log.
 
     Attributes:

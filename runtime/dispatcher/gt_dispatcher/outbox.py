@@ -16,12 +16,15 @@ class Outbox:
 
     Args:
         link: The link to the peer.
+
+    Attributes:
+        waiting: What has not been sent.
     """
 
     def __init__(self, link: Link) -> None:
         self.link = link
         self.queued = 0
-        self._waiting: deque[tuple[bytes, Sequence[Buffer]]] = deque()
+        self.waiting: deque[tuple[bytes, Sequence[Buffer]]] = deque()
 
     @property
     def finished(self) -> int:
@@ -35,16 +38,16 @@ class Outbox:
             Its number; it is worked off once `finished` has reached it.
         """
         self.queued += 1
-        self._waiting.append((payload, buffers))
+        self.waiting.append((payload, buffers))
         return self.queued
 
     def take(self) -> list[Frames]:
         """The messages that credit allows to send now."""
         ready: list[Frames] = []
-        while self._waiting:
-            payload, buffers = self._waiting[0]
+        while self.waiting:
+            payload, buffers = self.waiting[0]
             if not self.link.can_send(len(payload) + total_bytes(buffers)):
                 break
-            self._waiting.popleft()
+            self.waiting.popleft()
             ready.append(self.link.send(payload, buffers))
         return ready

@@ -93,9 +93,10 @@ class CoreState:
         """Sends what waits for a peer, and tells it what arrived, if that is due."""
         if peer.address is None:
             return
-        for frames in peer.outbox.take():
-            self.effects.append(Send(peer.address, frames))
-            peer.pulse.spoke(now)
+        if peer.outbox.waiting:
+            for frames in peer.outbox.take():
+                self.effects.append(Send(peer.address, frames))
+                peer.pulse.spoke(now)
         if peer.link.owes_acknowledgement(ACKNOWLEDGE_EVERY):
             self.heartbeat(peer, now)
 

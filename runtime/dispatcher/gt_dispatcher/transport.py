@@ -11,14 +11,13 @@ import zmq.auth.thread
 
 from gt_dispatcher.events import Address, Role
 from gt_protocol.keys import DispatcherKeys
+from gt_protocol.sockets import receive_frames, send_frames
 from gt_protocol.wire import MAX_HEADER_BYTES, Frames
 
 #: Messages taken from one socket before the other one gets its turn.
 TURN = 64
 #: Messages of one peer that may wait in the socket; its credit bounds them further.
 RECEIVE_QUEUE = 2048
-#: Frames of a message above this size are handed to ZeroMQ without a copy.
-COPY_BELOW = 1 << 16
 
 
 class Transport:
@@ -49,7 +48,7 @@ class Transport:
 
     def send(self, to: Address, frames: Frames) -> None:
         """Sends a message; to a peer that is gone it is dropped, as the link will notice."""
-        self._sockets[to.role].send_multipart([to.routing, *frames], copy=sum(map(len, frames)) < COPY_BELOW)
+        send_frames(self._sockets[to.role], [to.routing, *frames])
 
     def poll(self, timeout: float) -> Iterator[tuple[Address, Frames | None]]:
         """Waits for messages.
@@ -117,11 +116,10 @@ class Transport:
     @staticmethod
     def _drain(role: Role, socket: zmq.Socket[bytes]) -> Iterator[tuple[Address, Frames]]:
         for _ in range(TURN):
-            try:
-                routing, *frames = socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
+            message = receive_frames(socket)
+            if message is None:
                 return
-            yield Address(role, routing), list(frames)
+            yield Address(role, bytes(message.pop(0))), message
 
 
 class _KnownKeys:

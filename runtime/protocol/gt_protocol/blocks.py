@@ -158,6 +158,7 @@ class Bindings(msgspec.Struct, array_like=True):
         late_frees: Tensors that the garbage collector dropped at a point of its own choice; freed at the end.
         seed: The session's random seed.
         counter: Random counter of the block's first random instruction.
+        reads: Tensors whose values the client wants once the block is done: number that the answer carries, and id.
     """
 
     base: int
@@ -167,6 +168,7 @@ class Bindings(msgspec.Struct, array_like=True):
     late_frees: list[int]
     seed: int = 0
     counter: int = 0
+    reads: list[tuple[int, int]] = []
 
 
 _encoder = msgspec.msgpack.Encoder()

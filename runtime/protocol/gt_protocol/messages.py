@@ -17,7 +17,7 @@ import msgspec
 
 from gt_protocol.blocks import Bindings, TensorMeta
 from gt_protocol.failure import Failure
-from gt_protocol.programs import DropGroup, FetchRegister, FormGroup, Program, Stop, StoreShard
+from gt_protocol.programs import DropGroup, FormGroup, Program, Stop, StoreShard
 
 PROTOCOL_VERSION: Final = 1
 
@@ -178,23 +178,11 @@ class Upload(msgspec.Struct, array_like=True, tag=1):
     meta: TensorMeta
 
 
-class Fetch(msgspec.Struct, array_like=True, tag=2):
-    """The client wants a value.
-
-    Attributes:
-        request: Number that the answer carries.
-        tensor: Id of the tensor.
-    """
-
-    request: int
-    tensor: int
-
-
 class Value(msgspec.Struct, array_like=True, tag=0):
     """A value; its parts follow in raw frames, each dense, in row-major order.
 
     Attributes:
-        request: The fetch that it answers.
+        request: The read that it answers.
         dtype: Element type.
         axis: Axis along which the parts are concatenated.
         shapes: Shape of each part.
@@ -212,7 +200,7 @@ class FetchFailed(msgspec.Struct, array_like=True, tag=1):
     """A value can't be had.
 
     Attributes:
-        request: The fetch that it answers.
+        request: The read that it answers.
         failure: Why.
     """
 
@@ -221,7 +209,7 @@ class FetchFailed(msgspec.Struct, array_like=True, tag=1):
 
 
 class RegisterValue(msgspec.Struct, array_like=True, tag=0):
-    """A worker's answer to `FetchRegister`; the bytes follow in raw frames.
+    """A worker's answer to a program's read; the bytes follow in raw frames.
 
     Attributes:
         request: The number given.
@@ -262,11 +250,11 @@ class WorkerReport(msgspec.Struct, array_like=True, tag=2):
     failures: tuple[tuple[int, Failure], ...] = ()
 
 
-ClientPayload: TypeAlias = BlockMessage | Upload | Fetch
+ClientPayload: TypeAlias = BlockMessage | Upload
 """Client to dispatcher."""
 ClientAnswer: TypeAlias = Value | FetchFailed
 """Dispatcher to client."""
-WorkerOrder: TypeAlias = Program | FormGroup | DropGroup | StoreShard | FetchRegister | Stop
+WorkerOrder: TypeAlias = Program | FormGroup | DropGroup | StoreShard | Stop
 """Dispatcher to worker."""
 WorkerAnswer: TypeAlias = RegisterValue | RegisterFailed | WorkerReport
 """Worker to dispatcher."""

@@ -248,6 +248,7 @@ class Program(msgspec.Struct, array_like=True, tag=0):
         floats: Floats of all instructions, in order.
         ints: Integers of all instructions, in order.
         seed: The session's random seed.
+        reads: Registers whose values are wanted at the end: number that the answer carries, and register.
     """
 
     session: int
@@ -258,6 +259,7 @@ class Program(msgspec.Struct, array_like=True, tag=0):
     floats: list[float]
     ints: list[int]
     seed: int = 0
+    reads: list[tuple[int, int]] = []
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
@@ -311,19 +313,7 @@ class StoreShard(msgspec.Struct, array_like=True, tag=3):
     cut: tuple[int, int, int] | None = None
 
 
-class FetchRegister(msgspec.Struct, array_like=True, tag=4):
-    """Send a register's value.
-
-    Attributes:
-        request: Number that the answer carries.
-        register: The register.
-    """
-
-    request: int
-    register: int
-
-
-class Stop(msgspec.Struct, array_like=True, tag=5):
+class Stop(msgspec.Struct, array_like=True, tag=4):
     """End the process, after what came before."""
 
 

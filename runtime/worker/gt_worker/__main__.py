@@ -6,6 +6,7 @@ Exit status: 0 after SIGTERM, SIGINT or the dispatcher's order to stop; 2 if the
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -77,6 +78,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: service.stop())
     signal.signal(signal.SIGINT, lambda *_: service.stop())
     log.info("started", device=settings.device, dispatcher=settings.dispatcher)
+    # What is there by now, PyTorch above all, stays: no collection has to walk it again.
+    gc.freeze()
     status = 0
     try:
         service.run()

@@ -13,7 +13,7 @@ from gt_protocol.errors import MalformedFrame
 from gt_protocol.failure import Failure, FailureKind
 from gt_protocol.messages import RegisterFailed, RegisterValue, WorkerReport
 from gt_protocol.operators import OperatorTable
-from gt_protocol.programs import FetchRegister, Program, StoreShard, unpack_code
+from gt_protocol.programs import Program, StoreShard, unpack_code
 from gt_protocol.wire import Buffer, Frames
 from gt_worker.devices import Device
 from gt_worker.direct import Registers
@@ -244,21 +244,21 @@ class Executor:
             value = Poison(Failure(FailureKind.OPERATOR, message, worker=self._index, cause=type(error).__name__))
         self.registers[order.register] = value
 
-    def fetch(self, order: FetchRegister) -> tuple[RegisterValue | RegisterFailed, Frames]:
+    def read(self, request: int, register: int) -> tuple[RegisterValue | RegisterFailed, Frames]:
         """The answer to a request for a register's value."""
-        value = self.registers.get(order.register)
+        value = self.registers.get(register)
         if value is None:
             message = "the tensor is not there: it was never made on this worker, or is freed"
             unknown = Failure(FailureKind.UNKNOWN_TENSOR, message, worker=self._index)
-            return RegisterFailed(order.request, unknown), []
+            return RegisterFailed(request, unknown), []
         if isinstance(value, Poison):
-            return RegisterFailed(order.request, value.failure), []
+            return RegisterFailed(request, value.failure), []
         try:
             dtype, shape, frames = to_frames(value)
         except Exception as error:
             failure = Failure(FailureKind.OPERATOR, explain(error), worker=self._index, cause=type(error).__name__)
-            return RegisterFailed(order.request, failure), []
-        return RegisterValue(order.request, dtype, shape), frames
+            return RegisterFailed(request, failure), []
+        return RegisterValue(request, dtype, shape), frames
 
     def has_failures(self) -> bool:
         """Whether there are failures to report."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,14 +117,14 @@ class Mailbox:
                 return None
             return self._take(self._inbox.popleft())
 
-    def finish(self, arrival: Arrival, answer: tuple[WorkerAnswer, Frames] | None) -> None:
-        """An order has been worked off."""
+    def finish(self, arrival: Arrival, answers: Sequence[tuple[WorkerAnswer, Frames]]) -> None:
+        """An order has been worked off, and gave these answers."""
         with self._lock:
             if arrival.link is not self._talk.link:
                 return
             self._talk.finish(arrival.envelope.sequence)
-            if answer is not None:
-                self._answers.append((WORKER_ANSWERS.encode(answer[0]), answer[1]))
+            if answers:
+                self._answers += [(WORKER_ANSWERS.encode(answer), frames) for answer, frames in answers]
                 self._flush()
             if self._talk.done - self._talk.told >= ACKNOWLEDGE_EVERY:
                 self._heartbeat()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import torch
 
 from gt_protocol.messages import WorkerAnswer
-from gt_protocol.programs import DropGroup, FetchRegister, FormGroup, Program, StoreShard
+from gt_protocol.programs import DropGroup, FormGroup, Program, StoreShard
 from gt_protocol.wire import Frames
 from gt_worker.errors import PeerLost
 from gt_worker.executor import Executor
@@ -100,22 +101,21 @@ class Service:
             return
         if arrival is not None:
             self._began = time.monotonic()
-            answer = self._execute(arrival)
+            answers = self._execute(arrival)
             self._began = None
-            self._mailbox.finish(arrival, answer)
+            self._mailbox.finish(arrival, answers)
         if self._executor.has_failures() or time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + REPORT_EVERY
             report = self._executor.report()
             if report is not None:
                 self._mailbox.post(report)
 
-    def _execute(self, arrival: Arrival) -> tuple[WorkerAnswer, Frames] | None:
+    def _execute(self, arrival: Arrival) -> Sequence[tuple[WorkerAnswer, Frames]]:
         order = arrival.order
         if isinstance(order, Program):
             self._executor.run(order)
-        elif isinstance(order, FetchRegister):
-            return self._executor.fetch(order)
-        elif isinstance(order, StoreShard):
+            return [self._executor.read(request, register) for request, register in order.reads]
+        if isinstance(order, StoreShard):
             self._executor.store(order, arrival.frames)
         elif isinstance(order, FormGroup):
             self._groups.form(order)
@@ -123,7 +123,7 @@ class Service:
             self._groups.drop(order.group)
         else:
             self._stopped = True
-        return None
+        return ()
 
     def _keep_pulse(self, ended: threading.Event) -> None:
         """Body of the thread that gives signs of life while the other one executes."""

@@ -7,12 +7,11 @@ from typing import Final
 import zmq
 
 from gt_protocol.keys import PeerKeys
-from gt_protocol.wire import Buffer, Frames
+from gt_protocol.sockets import receive_frames, send_frames
+from gt_protocol.wire import Frames
 
 #: Messages that may wait in the socket; the link's window bounds them further.
 QUEUE: Final = 1024
-#: Frames of a message above this size are handed to ZeroMQ without a copy.
-COPY_BELOW: Final = 1 << 16
 #: How long unsent messages are kept when the socket is closed, in milliseconds.
 LINGER_MS: Final = 1000
 
@@ -37,7 +36,7 @@ class Transport:
     def send(self, frames: Frames) -> bool:
         """Sends a message; tells whether there is a connection that took it."""
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK, copy=sum(map(len, frames)) < COPY_BELOW)
+            send_frames(self._socket, frames)
         except zmq.Again:
             return False
         return True
@@ -48,13 +47,7 @@ class Transport:
 
     def receive(self) -> Frames | None:
         """The next message, or None if there is none."""
-        try:
-            frames: list[Buffer] = [self._socket.recv(zmq.NOBLOCK)]
-        except zmq.Again:
-            return None
-        while self._socket.getsockopt(zmq.RCVMORE):
-            frames.append(self._socket.recv(copy=False).buffer)
-        return frames
+        return receive_frames(self._socket)
 
     def reconnect(self) -> None:
         """Drops the connection, with all that waits in it, and makes a new one."""

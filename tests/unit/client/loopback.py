@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +75,7 @@ class Loopback:
     regions: list[str] = field(default_factory=list)
     uploads: int = 0
     fetches: int = 0
+    fetched: list[int] = field(default_factory=list)
     upload_regions: list[tuple[str, ...]] = field(default_factory=list)
     restrided: set[str] = field(default_factory=set)
     interrupts: list[type[BaseException]] = field(default_factory=list)
@@ -106,9 +108,14 @@ class Loopback:
             value.copy_(torch.frombuffer(bytearray(data), dtype=dtype).view(meta.shape))
         self.tensors[tensor] = value
 
-    def fetch(self, tensor: int) -> FetchedValue:
+    def fetch(self, ask: Callable[[int], None]) -> FetchedValue:
         self.fetches += 1
+        ask(self.fetches)
+        assert self.accepted is not None
+        [(request, tensor)] = self.accepted.reads
+        assert request == self.fetches
         value = self.tensors[tensor]
+        self.fetched.append(0 if isinstance(value, Exception) else value.numel())
         if isinstance(value, Exception):
             raise RemoteFailure(str(value)) from value
         axis = 0

@@ -10,8 +10,8 @@ from gt_dispatcher.events import AllWorkersHere, Watch
 from gt_protocol.arguments import Const, DeviceArg, DtypeArg, ListArg, Operand
 from gt_protocol.blocks import FREE, Call, NewTensor, TensorMeta
 from gt_protocol.failure import Failure, FailureKind
-from gt_protocol.messages import Fetch, FetchFailed, Heartbeat, RegisterFailed, RegisterValue, Upload, Value, Welcome
-from gt_protocol.programs import FetchRegister, Program, StoreShard, unpack_code
+from gt_protocol.messages import FetchFailed, Heartbeat, RegisterFailed, RegisterValue, Upload, Value, Welcome
+from gt_protocol.programs import Program, StoreShard, unpack_code
 from tests.support.core_peers import TABLE, Client, Worker, World
 
 META = TensorMeta((2,), (1,), 0, "float32")
@@ -35,8 +35,12 @@ def _world() -> tuple[World, Worker, Client]:
     return world, Worker(world), Client(world)
 
 
+def _reads(worker: Worker) -> list[tuple[int, int]]:
+    return [read for program in worker.of_type(Program) for read in program.reads]
+
+
 def _answer(worker: Worker, data: bytes = b"\0" * 8) -> None:
-    request = worker.of_type(FetchRegister)[-1].request
+    [*_, (request, _)] = _reads(worker)
     worker.send(RegisterValue(request, "float32", (2,)), [data])
 
 
@@ -45,7 +49,7 @@ def test_a_program_runs_and_its_value_comes_back() -> None:
     client.block([ONES, NEG], [0, 1, 0, FREE, 0])
     program = worker.of_type(Program)[-1]
     assert [routine.name for _, routine in program.define] == ["aten::ones", "aten::neg"]
-    client.send(Fetch(1, 2))
+    client.read(1, 2)
     _answer(worker, b"12345678")
     value, frames = client.inbox[-1]
     assert value == Value(1, "float32", 0, ((2,),), (1,))
@@ -110,12 +114,12 @@ def test_each_client_sees_only_its_own_tensors() -> None:
     world, worker, first = _world()
     second = Client(world)
     first.block([ONES], [0])
-    second.send(Fetch(1, 1))
+    second.read(1, 1)
     answer = second.inbox[-1][0]
     assert isinstance(answer, FetchFailed)
     assert answer.failure.kind == FailureKind.UNKNOWN_TENSOR
     second.block([], [], late_frees=[1])
-    first.send(Fetch(1, 1))
+    first.read(1, 1)
     _answer(worker)
     assert isinstance(first.inbox[-1][0], Value)
 
@@ -128,7 +132,7 @@ def test_garbage_costs_its_sender_the_session_and_nobody_else(frames: list[bytes
     bad = Client(world)
     bad.block([ONES], [0])
     world.give(bad.address, list(frames))
-    good.send(Fetch(1, 1))
+    good.read(1, 1)
     _answer(worker)
     assert isinstance(good.inbox[-1][0], Value)
     assert good.identity in world.core.state.by_identity
@@ -161,7 +165,7 @@ def test_a_lost_worker_fails_reads_of_what_it_held_and_nothing_else() -> None:
     clients = [Client(world), Client(world)]
     for client in clients:
         client.block([ONES], [0])
-        client.send(Fetch(1, 1))
+        client.read(1, 1)
     world.exit(workers[0])
     lost, kept = (0, 1) if clients[0].inbox else (1, 0)
     failure = clients[lost].inbox[-1][0]
@@ -171,10 +175,10 @@ def test_a_lost_worker_fails_reads_of_what_it_held_and_nothing_else() -> None:
     _answer(workers[1])
     assert isinstance(clients[kept].inbox[-1][0], Value)
     clients[lost].block([NEG], [0, -1], base=2, inputs=[1])
-    clients[lost].send(Fetch(2, 2))
+    clients[lost].read(2, 2)
     assert clients[lost].inbox[-1][0].failure.kind == FailureKind.WORKER_LOST
     clients[lost].block([ONES], [0], base=3)
-    clients[lost].send(Fetch(3, 3))
+    clients[lost].read(3, 3)
     _answer(workers[1])
     assert isinstance(clients[lost].inbox[-1][0], Value)
 
@@ -183,11 +187,11 @@ def test_without_workers_instructions_fail_with_advice_and_later_ones_work() -> 
     world = World()
     client = Client(world)
     client.block([ONES], [0])
-    client.send(Fetch(1, 1))
+    client.read(1, 1)
     assert "no worker" in client.inbox[-1][0].failure.message
     worker = Worker(world)
     client.block([ONES], [0], base=2)
-    client.send(Fetch(2, 2))
+    client.read(2, 2)
     _answer(worker)
     assert isinstance(client.inbox[-1][0], Value)
 
@@ -195,22 +199,22 @@ def test_without_workers_instructions_fail_with_advice_and_later_ones_work() -> 
 def test_a_failed_register_reaches_the_reader() -> None:
     world, worker, client = _world()
     client.block([ONES], [0])
-    client.send(Fetch(1, 1))
+    client.read(1, 1)
     failure = Failure("operator", "boom", "aten::ones")
-    worker.send(RegisterFailed(worker.of_type(FetchRegister)[-1].request, failure))
+    worker.send(RegisterFailed(_reads(worker)[-1][0], failure))
     assert client.inbox[-1][0] == FetchFailed(1, failure)
 
 
 def test_a_client_resumes_over_a_new_connection_without_loss_or_repeat() -> None:
     world, worker, client = _world()
     client.block([ONES], [0])
-    client.link.send(client.outgoing.encode(Fetch(1, 1)))
+    client.read(1, 1, lost=True)
     client.reconnect()
     client.heartbeat()
     assert client.refusal is not None
     assert client.refusal.code == "unknown-peer"
     client.say_hello(epoch=77)
-    assert len(worker.of_type(FetchRegister)) == 1
+    assert len(_reads(worker)) == 1
     _answer(worker)
     assert isinstance(client.inbox[-1][0], Value)
     assert len(world.core.state.sessions) == 1

@@ -35,7 +35,6 @@ CONTROLS: list[messages.Control] = [
 PAYLOADS: list[tuple[PayloadCodec, object]] = [
     (CLIENT_PAYLOADS, messages.BlockMessage(Bindings(1, [2], [0.5], [3], [4], 5, 6))),
     (CLIENT_PAYLOADS, messages.Upload(1, META)),
-    (CLIENT_PAYLOADS, messages.Fetch(1, 2)),
     (CLIENT_ANSWERS, messages.Value(1, "float32", 0, ((2, 3),), (1,))),
     (CLIENT_ANSWERS, messages.FetchFailed(1, Failure("operator", "no"))),
     (WORKER_ORDERS, programs.Program(1, 2, (), (), programs.pack_code([1, 2]), [], [])),

@@ -28,7 +28,6 @@ from gt_protocol.programs import (
     AliasStep,
     CallStep,
     CopyStep,
-    FetchRegister,
     Program,
     RestrideStep,
     Routine,
@@ -254,7 +253,7 @@ def test_unknown_registers(bench: Bench) -> None:
     bench.run(routine(2, 1, call("aten::add.Tensor", A, B, results=(2,))), [1, 99, 2])
     assert bench.failure(2).kind == FailureKind.UNKNOWN_TENSOR
     assert len(bench.reported()) == 1
-    answer, _ = bench.executor.fetch(FetchRegister(5, 77))
+    answer, _ = bench.executor.read(5, 77)
     assert isinstance(answer, RegisterFailed)
     assert answer.failure.kind == FailureKind.UNKNOWN_TENSOR
 
@@ -316,11 +315,11 @@ def test_random_numbers_depend_on_seed_and_counter_alone(bench: Bench, name: str
 
 def test_uploads_and_reads(bench: Bench) -> None:
     bench.executor.store(StoreShard(1, (2,), (1,), "int16"), [b"\x01\x00\x02\x00"])
-    answer, frames = bench.executor.fetch(FetchRegister(5, 1))
+    answer, frames = bench.executor.read(5, 1)
     assert answer == RegisterValue(5, "int16", (2,))
     assert b"".join(map(bytes, frames)) == b"\x01\x00\x02\x00"
     bench.executor.store(StoreShard(2, (2,), (1,), "int16"), [b"\x01"])
-    answer, frames = bench.executor.fetch(FetchRegister(6, 2))
+    answer, frames = bench.executor.read(6, 2)
     assert isinstance(answer, RegisterFailed)
     assert "upload of int16(2,)" in answer.failure.message
     assert frames == []

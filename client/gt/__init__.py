@@ -11,7 +11,7 @@ starts a fleet of local processes.
 
 from __future__ import annotations
 
-from gt import device, signal
+from gt import debug, device, signal
 from gt.blocks import builder
 from gt.config import load_config, register_config
 from gt.connect import connector
@@ -41,6 +41,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "connect",
+    "debug",
     "device",
     "disconnect",
     "gpu_workers",

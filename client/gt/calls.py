@@ -25,7 +25,8 @@ from gt_protocol.arguments import (
     Operand,
     ScalarTensor,
 )
-from gt_protocol.blocks import Call, NewTensor, NoTensor, Output, SameAs
+from gt_protocol.blocks import Call, NewTensor, NoTensor, Output, SameAs, call_size
+from gt_protocol.errors import MalformedFrame
 from gt_protocol.operators import Operator
 
 META_DEVICE: Final = torch.device("meta")
@@ -180,6 +181,11 @@ def compile_call(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: d
         kwargs=tuple((name, argument) for name, (argument, _) in named),
         outputs=tuple(results.outputs),
     )
+    try:
+        call_size(call)
+    except MalformedFrame as error:
+        # Here, where the program made the call, and not when its block is sent, with all that waits in it.
+        raise UnsupportedError(f"{func.name()} can't be sent to the fleet: {error}") from None
     return make_record(call, result, random=operator.random, emits=emits)
 
 

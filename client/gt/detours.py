@@ -49,6 +49,18 @@ def share(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return wrap(args[0]._h)
 
 
+@special("_conj")
+def _conjugate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Conjugates at once: a view that is only marked would need the mark on every worker's tensor."""
+    return torch.ops.aten._conj_physical.default(*args)
+
+
+@special("_neg_view")
+def _negate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Negates at once, for the same reason."""
+    return torch.ops.aten.neg.default(*args)
+
+
 def decompose(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Takes a composite operator apart, as autograd does where it is on."""
     return func.decompose(*args, **kwargs)
@@ -116,7 +128,9 @@ def make_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if not name.endswith("_like") and "::new_" not in name:
         raise UnsupportedError(f"{func.name()} can't put its result on {kwargs['device']}: use x.to() on the result")
     pattern = [
-        torch.empty_strided(value.shape, value.stride(), dtype=value.dtype) if isinstance(value, FleetTensor) else value
+        torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")
+        if isinstance(value, FleetTensor)
+        else value
         for value in args
     ]
     return func(*pattern, **kwargs)

@@ -20,6 +20,22 @@ def run_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _to_fleet(func(*_to_cpu(args), **{name: _to_cpu(value) for name, value in kwargs.items()}))
 
 
+def upload_complex(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Sends the complex numbers among the tensors of the CPU; real ones travel within the instruction."""
+    return func(*_complex_to_fleet(args), **{name: _complex_to_fleet(value) for name, value in kwargs.items()})
+
+
+def _complex_to_fleet(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_complex_to_fleet(item) for item in value]
+    return upload(value) if is_complex_scalar(value) else value
+
+
+def is_complex_scalar(value: Any) -> bool:
+    """Whether a value is a complex tensor of the CPU without axes."""
+    return isinstance(value, torch.Tensor) and value.is_complex() and value.device.type == "cpu" and not value.dim()
+
+
 def _to_cpu(value: Any) -> Any:
     if isinstance(value, FleetTensor):
         return fetch(value)

@@ -25,7 +25,7 @@ def initial_seed() -> int:
 
 def get_rng_state(device: object = None) -> torch.Tensor:
     """Seed and counter, as a CPU tensor of 16 bytes."""
-    return torch.tensor(list(_STATE.pack(builder.seed, builder.counter)), dtype=torch.uint8)
+    return torch.tensor(list(_STATE.pack(builder.seed, builder.counter)), dtype=torch.uint8, device="cpu")
 
 
 def set_rng_state(state: torch.Tensor, device: object = None) -> None:

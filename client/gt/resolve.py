@@ -22,7 +22,7 @@ from gt.detours import (
     tensors_in,
 )
 from gt.errors import UnsupportedError
-from gt.fallbacks import run_on_cpu
+from gt.fallbacks import is_complex_scalar, run_on_cpu, upload_complex
 from gt.specials import Handler, specials
 from gt.tensor import FleetTensor
 from gt_protocol.operators import operator_table
@@ -55,6 +55,8 @@ def resolve(func: Any, cache: dict[Any, Any], key: Any, args: tuple[Any, ...], k
         for tensor in pristine:
             materialize(tensor._h)
         return again
+    if any(map(is_complex_scalar, tensors)):
+        return upload_complex  # not remembered: the key is that of any tensor which is not on the fleet
     entry = _find(func, args, kwargs)
     if len(cache) >= MAX_ENTRIES:
         cache.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final, cast
 
 import torch
@@ -13,8 +14,11 @@ from gt.detours import materialize
 from gt.errors import UnsupportedError
 from gt.metadata import DTYPE_NAMES, DTYPES, Meta, metas
 from gt.session_api import Fetched, current_session
+from gt.sources import here
 from gt.specials import special
 from gt.tensor import FleetTensor, wrap
+from gt.waits import waits
+from gt_protocol.blocks import MAX_DIMS
 
 _COPY: Final = torch.ops.aten.copy_.default
 _copies: Final[dict[Any, Any]] = {}
@@ -45,10 +49,13 @@ def fetch(tensor: FleetTensor) -> torch.Tensor:
     if handle.meta.pristine:
         materialize(handle)
     meta = handle.meta
-    value = _assemble(current_session().fetch(lambda request: builder.read(request, handle.id)), meta)
+    begun = time.perf_counter()
+    fetched = current_session().fetch(lambda request: builder.read(request, handle.id))
+    waits.add(here(), time.perf_counter() - begun)
+    value = _assemble(fetched, meta)
     if meta.copies_in_order:
         return value
-    return torch.empty_strided(meta.shape, meta.copy_strides, dtype=meta.dtype).copy_(value)
+    return torch.empty_strided(meta.shape, meta.copy_strides, dtype=meta.dtype, device="cpu").copy_(value)
 
 
 def _check_source(tensor: torch.Tensor) -> torch.Tensor:
@@ -56,6 +63,8 @@ def _check_source(tensor: torch.Tensor) -> torch.Tensor:
         raise UnsupportedError(
             f"a {tensor.layout} tensor of {tensor.dtype} can't be on the fleet: make it dense, of a plain numeric type"
         )
+    if tensor.dim() > MAX_DIMS:
+        raise UnsupportedError(f"a tensor on the fleet has at most {MAX_DIMS} dimensions, not {tensor.dim()}")
     if tensor.device.type != "cpu":
         raise UnsupportedError(f"tensors move to the fleet from the CPU, not from {tensor.device}: call .cpu() first")
     return tensor
@@ -76,7 +85,7 @@ def _assemble(value: Fetched, meta: Meta) -> torch.Tensor:
     parts: list[torch.Tensor] = []
     for shape, frames in value.parts:
         data = bytearray().join(frames)
-        part = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+        part = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype, device="cpu")
         parts.append(part.view(shape))
     whole = parts[0] if len(parts) == 1 else torch.cat(parts, value.axis)
     return whole if len(parts) == 1 and value.parts[0][0] == meta.shape else whole.reshape(meta.shape)

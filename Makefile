@@ -4,6 +4,7 @@
 #   make test        unit and integration tests
 #   make e2e         the same on a real Kubernetes cluster, built from source if there is none (root)
 #   make lint        all checks
+#   make optest      PyTorch's own operator tests on a local fleet, into build/optest.json (8 minutes)
 #   make image-test  the end-to-end tests with the full image, PyTorch inside (root)
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ STAMP := $(VENV)/installed
 PACKAGES := gt_protocol gt_dispatcher gt_worker gt gt_cli gt_fleet gt_operator
 
 .DELETE_ON_ERROR:
-.PHONY: demo test e2e lint image-test format bench clean
+.PHONY: demo test e2e lint optest image-test format bench clean
 
 demo: $(STAMP)
 	$(BIN)/gt run examples/digits/gtjob.yaml
@@ -25,6 +26,9 @@ test: $(STAMP)
 e2e: $(STAMP)
 	$(BIN)/python -m tests.e2e.support.prepare
 	$(BIN)/python -m pytest tests/e2e
+
+optest: $(STAMP)
+	$(BIN)/python -m tests.optest --json build/optest.json
 
 image-test: $(STAMP)
 	$(BIN)/python -m tests.e2e.support.prepare

@@ -17,6 +17,7 @@ import zmq
 from gt.errors import ConnectError
 from gt.session import Session, SessionSettings
 from gt_protocol.keys import read_peer_keys
+from gt_protocol.settings import LIFELINE_FD
 
 ROLES = ("client", "dispatcher", "worker")
 
@@ -49,16 +50,26 @@ def keys(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def dispatcher(keys: Path) -> Iterator[Dispatcher]:
+def lifeline() -> Iterator[int]:
+    """Ends the processes that inherit it with this one, whatever ends this one."""
+    read, write = os.pipe()
+    yield read
+    os.close(read)
+    os.close(write)
+
+
+@pytest.fixture
+def dispatcher(keys: Path, lifeline: int) -> Iterator[Dispatcher]:
     env = {
         **os.environ,
         "GT_CLIENT_ENDPOINT": "tcp://127.0.0.1:*",
         "GT_WORKER_ENDPOINT": "tcp://127.0.0.1:*",
         "GT_KEYS": str(keys),
         "GT_LOG_FORMAT": "json",
+        LIFELINE_FD: str(lifeline),
     }
     command = [sys.executable, "-m", "gt_dispatcher"]
-    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=env, pass_fds=[lifeline], stderr=subprocess.PIPE, text=True)
     try:
         yield Dispatcher(process)
     finally:
@@ -94,10 +105,15 @@ def test_the_right_key_gets_in_and_every_other_does_not(dispatcher: Dispatcher, 
         Session(SessionSettings(address=clients, connect_timeout=1.0))
 
 
-def test_a_worker_with_the_right_key_is_accepted(dispatcher: Dispatcher, keys: Path) -> None:
+def test_a_worker_with_the_right_key_is_accepted(dispatcher: Dispatcher, keys: Path, lifeline: int) -> None:
     line = dispatcher.wait_for(r'"workers": "(tcp://[^"]+)"')
-    env = {**os.environ, "GT_DISPATCHER": line[1], "GT_KEYS": str(keys), "GT_DEVICE": "cpu", "GT_LOG_FORMAT": "json"}
-    worker = subprocess.Popen([sys.executable, "-m", "gt_worker"], env=env, stderr=subprocess.DEVNULL)
+    settings = {"GT_DISPATCHER": line[1], "GT_KEYS": str(keys), "GT_DEVICE": "cpu", LIFELINE_FD: str(lifeline)}
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "gt_worker"],
+        env={**os.environ, **settings},
+        pass_fds=[lifeline],
+        stderr=subprocess.DEVNULL,
+    )
     deadline = threading.Timer(90, dispatcher.process.kill)
     deadline.start()
     try:

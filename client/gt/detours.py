@@ -137,9 +137,7 @@ def make_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Carries out an operator that gives an operand another shape: `t_`, `squeeze_`, `resize_`, or `out=`."""
-    if func._schema.name == "aten::resize_":
-        return _resize(args[0], tuple(args[1]))
+    """Carries out an operator that gives an operand another shape: `t_`, `squeeze_`, or `out=`."""
     view = without_writing(func)
     if view is not None:
         adopt(args[0], view(*args, **kwargs))
@@ -147,7 +145,19 @@ def reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return _resize_outputs(func, args, kwargs)
 
 
+@special("resize_")
+def _resize_to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _resize(args[0], tuple(args[1]))
+
+
+@special("resize_as_")
+def _resize_like(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _resize(args[0], tuple(args[1].shape))
+
+
 def _resize(tensor: FleetTensor, shape: tuple[int, ...]) -> FleetTensor:
+    if tuple(tensor.shape) == shape:
+        return tensor
     target = torch.empty(shape, dtype=tensor.dtype, device=FLEET)
     kept = min(tensor.numel(), target.numel())
     if kept:

@@ -68,6 +68,8 @@ def _find(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     operator = operator_table().get(func.name())
     if operator is None:
         return _substitute(func)
+    if torch.Tag.inplace_view in func.tags:
+        return reshape_in_place
     device = kwargs.get("device")
     if device is not None and device.type != DEVICE_TYPE:
         return make_elsewhere

@@ -53,3 +53,13 @@ def test_reads_within_a_device_context_give_tensors_of_the_cpu(fleet: Loopback) 
         assert torch.zeros_like(x, device="cpu").device.type == "cpu"
         assert x[x > 2].tolist() == [3.0, 4.0, 5.0]
     assert {part.device.type for part in parts} == {"cpu"}
+
+
+def test_resizing_keeps_what_fits(fleet: Loopback) -> None:
+    x = torch.arange(6.0, device="fleet")
+    assert x.resize_(6) is x
+    assert x.resize_as_(torch.zeros(2, 2, device="fleet")).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert x.shape == (2, 2)
+    assert x.squeeze_() is x
+    assert x[0].t_().tolist() == [0.0, 1.0]
+    assert x.transpose_(0, 1).tolist() == [[0.0, 2.0], [1.0, 3.0]]

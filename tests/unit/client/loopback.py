@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
@@ -74,13 +74,14 @@ class Loopback:
     trace: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
     regions: list[str] = field(default_factory=list)
     uploads: int = 0
-    fetches: int = 0
     fetched: list[int] = field(default_factory=list)
     upload_regions: list[tuple[str, ...]] = field(default_factory=list)
     restrided: set[str] = field(default_factory=set)
     interrupts: list[type[BaseException]] = field(default_factory=list)
     run: bool = True
     accepted: Bindings | None = None
+    requests: Iterator[int] = field(default_factory=lambda: count(1))
+    answers: dict[int, Any] = field(default_factory=dict)
 
     def send_block(self, body: bytes, bindings: Bindings, sources: tuple[Any, ...]) -> None:
         if bindings is self.accepted:
@@ -97,6 +98,8 @@ class Loopback:
         assert len(sources) == decoded.instructions
         self.blocks.append(Sent(body, digest(body), bindings, decoded, sources))
         _Runner(self, decoded, bindings).walk()
+        for request, tensor in bindings.reads:
+            self.answers[request] = self.tensors[tensor]
 
     def upload(self, tensor: int, meta: TensorMeta, data: memoryview) -> None:
         assert tensor not in self.tensors
@@ -109,12 +112,9 @@ class Loopback:
         self.tensors[tensor] = value
 
     def fetch(self, ask: Callable[[int], None]) -> FetchedValue:
-        self.fetches += 1
-        ask(self.fetches)
-        assert self.accepted is not None
-        [(request, tensor)] = self.accepted.reads
-        assert request == self.fetches
-        value = self.tensors[tensor]
+        request = next(self.requests)  # one step, since any thread may read
+        ask(request)
+        value = self.answers.pop(request)
         self.fetched.append(0 if isinstance(value, Exception) else value.numel())
         if isinstance(value, Exception):
             raise RemoteFailure(str(value)) from value
@@ -255,7 +255,6 @@ def _flatten(value: Any) -> list[Any]:
 
 
 _aten = torch.ops.aten
-_lock = threading.Lock()
 
 
 def _execute(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ def test_pytorch_knows_the_device(fleet: Loopback) -> None:
     assert torch.ones(1).fleet().device == torch.device("fleet", 0)
     assert str(torch.accelerator.current_accelerator()) == "fleet"
     module.synchronize()
-    assert fleet.fetches == 1
+    assert len(fleet.fetched) == 1
     with module.device(0), pytest.raises(RuntimeError, match="there is one fleet"):
         module.set_device(1)
     with pytest.raises(RuntimeError, match="there is one fleet"):

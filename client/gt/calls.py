@@ -35,6 +35,11 @@ MAX_INT: Final = (1 << 63) - 1
 #: Keyword arguments that say how a copy is made, which is the fleet's own business.
 IGNORED: Final = frozenset({"pin_memory", "non_blocking"})
 
+#: Operators that PyTorch lets write to tensors whose elements share memory.
+_WRITES_ONE_VALUE: Final = frozenset(
+    {"fill_", "zero_", "masked_fill_", "index_fill_", "index_put_", "_index_put_impl_", "triu_", "tril_"}
+)
+
 
 class Reshaped(Exception):  # a turn of control flow, not an error
     """The operator gave an operand another shape in place, which no instruction can do."""
@@ -158,7 +163,7 @@ def compile_call(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: d
         Exception: The call is wrong; the same that PyTorch raises elsewhere.
     """
     arguments = _Arguments()
-    _check_targets(operator, args)
+    _check_targets(func, operator, args, kwargs)
     positional = [arguments.visit(value) for value in args]
     named = [(name, arguments.visit(kwargs[name])) for name in sorted(kwargs) if name not in IGNORED]
     values = [value for _, value in positional], {name: value for name, (_, value) in named}
@@ -230,18 +235,24 @@ def _gradient_mask(func: Any, args: list[Any]) -> list[bool] | None:
     return None
 
 
-def _check_targets(operator: Operator, args: tuple[Any, ...]) -> None:
-    """A tensor of the CPU can take part by its value, but not be written to."""
+def _check_targets(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """What an operator writes to must be on the fleet, and have memory of its own for each element."""
     for position in operator.writes:
-        if (
-            position < len(args)
-            and isinstance(args[position], torch.Tensor)
-            and type(args[position]) is not FleetTensor
-        ):
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{args[position].device} and {DEVICE_TYPE}:0!"
-            )
+        target = args[position] if position < len(args) else kwargs.get(func._schema.arguments[position].name)
+        for tensor in target if isinstance(target, list | tuple) else (target,):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if type(tensor) is not FleetTensor:  # it can take part by its value, but not be written to
+                raise RuntimeError(
+                    "Expected all tensors to be on the same device, but found at least two devices, "
+                    f"{tensor.device} and {DEVICE_TYPE}:0!"
+                )
+            if tensor._h.meta.overlaps and func.overloadpacket.__name__ not in _WRITES_ONE_VALUE:
+                # PyTorch's kernels refuse it, which a worker would report only when the value is read.
+                raise RuntimeError(
+                    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                    "location. Please clone() the tensor before performing the operation."
+                )
 
 
 def _only_operands(result: Any) -> bool:

@@ -53,6 +53,12 @@ class Meta:
         return self.wire.strides
 
     @property
+    def overlaps(self) -> bool:
+        """Whether several elements are the same memory, as those of an expanded tensor are."""
+        steps = zip(self.shape, self.strides, strict=True)
+        return 0 not in self.shape and any(step == 0 and size > 1 for size, step in steps)
+
+    @property
     def copy_strides(self) -> tuple[int, ...]:
         """Step of each axis of a copy: the same where the tensor is dense, else those that PyTorch gives it."""
         if self._copy_strides is None:

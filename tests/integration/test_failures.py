@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -83,3 +85,19 @@ def test_ctrl_c_ends_a_read_and_leaves_the_session_usable(start_fleet: StartFlee
         press.join()
         os.kill(fleet.pids["worker-0"], signal.SIGCONT)
     assert (x + 1).sum().item() == 4
+
+
+FORKS_FIRST = """
+import os, sys, torch, gt
+pid = os.fork()
+print("child" if pid == 0 else "parent", torch.ones(3, device="fleet").sum().item(), flush=True)
+gt.disconnect()
+if pid:
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+def test_a_child_forked_before_the_first_use_has_a_session_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS_FIRST], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["child 3.0", "parent 3.0"]

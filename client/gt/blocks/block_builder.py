@@ -310,8 +310,8 @@ class BlockBuilder:
             self._lock.release()
 
     def _forbid(self) -> None:
-        """In a forked child: the session belongs to the parent."""
-        self._lock = _Forked()
+        """In a forked child: the session, if anything was ever emitted, belongs to the parent."""
+        self._lock = _Forked() if self.emitted or self._next_upload > 1 else threading.Lock()
 
 
 class _Forked:

@@ -217,7 +217,10 @@ def test_a_signal_while_the_fleet_starts_ends_it(
     ) as run:
         dispatcher = int(told.read_text())
         run.send_signal(number)
-        output, errors = run.communicate(timeout=30)
+        try:
+            output, errors = run.communicate(timeout=30)
+        finally:
+            run.kill()
     assert (run.returncode, output) == (status, b"")
     assert b"Traceback" not in errors
     assert ended(dispatcher)
